@@ -37,27 +37,27 @@ class KeyCounts:
         nodes = PageLists(pages, EARLY, with_memory(shape))
         self._memory = PairMemory(nodes, KEYS, held.get(f"{EARLY} {KEYS}"), is_live)
 
-    def begin(self, came: Block) -> Counting:
-        """Return the counts of the keys in the names of `came`, including its records."""
-        known = self._of(came).fired.copy()
-        np.add.at(known, came.keys, came.records)
+    def begin(self, new: Block) -> Counting:
+        """Return the counts of the keys in the names of `new`, including its records."""
+        known = self._of(new).fired.copy()
+        np.add.at(known, new.keys, new.records)
         return Counting(known, known.copy())
 
-    def end(self, came: Block, counts: Counting) -> None:
+    def end(self, new: Block, counts: Counting) -> None:
         """Note the counts after this micro-batch, to be stored by `save`.
 
         A key that had no record in an open window begins at 0. Its old count may still be stored, and would be valid
         again if that 0 were not noted.
         """
-        every = np.arange(len(came.names))
-        before = self._of(came)
-        old = under(self._memory.gone, came.names).keys
+        every = np.arange(len(new.names))
+        before = self._of(new)
+        old = under(self._memory.gone, new.names).keys
         before.fired[old[old < len(every)]] = NEVER
-        self._memory.put(np.zeros_like(every), every, came.names, before, replace(before, fired=counts.after))
+        self._memory.put(np.zeros_like(every), every, new.names, before, replace(before, fired=counts.after))
 
-    def _of(self, came: Block) -> Memory:
-        every = np.arange(len(came.names))
-        of: Memory = self._memory.of(np.zeros_like(every), every, came.names, np.zeros(len(every), dtype=bool))
+    def _of(self, new: Block) -> Memory:
+        every = np.arange(len(new.names))
+        of: Memory = self._memory.of(np.zeros_like(every), every, new.names, np.zeros(len(every), dtype=bool))
         return of
 
     def save(self) -> None:

@@ -32,7 +32,7 @@ class Listed:
     held: Array
     before: Array
     panes: Callable[[Array], Panes]
-    came: Block  # the new records, with key codes into the same names
+    new: Block  # the new records, with key codes into the same names
     bounds: Callable[[], tuple[Array, Array]]  # the starts and ends of the windows, in microseconds
 
     def extents(self) -> Extents:
@@ -74,13 +74,13 @@ class ListedPairs:
         some = self._listed(everything)
         place = some.windows, some.keys, some.names
         memory = self._memory.of(*place, is_new=some.is_new) if self._memory else None
-        counting = self._keys.begin(some.came) if self._keys else None
+        counting = self._keys.begin(some.new) if self._keys else None
         remember = partial(self._remember, some, memory)
         counts = of_pairs(counting, some.keys)
         found = some.held, some.before, memory, remember, some.panes, some.extents, *counts
         yield Candidates(*found, some.signals, some.without, some.numbers)
         if counting:
-            self._counted = some.came, counting
+            self._counted = some.new, counting
 
     def _remember(self, some: Listed, before: Any, now: Any) -> None:
         assert self._memory is not None, "the trigger has asked for it"

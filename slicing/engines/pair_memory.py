@@ -40,7 +40,7 @@ class PairMemory:
         of: Remembered = OF_CONDITIONS,
     ):
         self.ledger, self.name, self._is_live, self.remembered = Ledger(nodes, name, kept), name, is_live, of
-        self._came: list[Block] = []
+        self._noted: list[Block] = []
         self._rows: Block | None = None
 
     @property
@@ -81,7 +81,7 @@ class PairMemory:
         is_stored = at[by_pair][place] == wanted
         void, found = np.flatnonzero(is_stored & is_new), is_stored & ~is_new
         if len(void):
-            self._came.append(memory_rows(windows[void], keys[void], names, self.remembered.of_none(len(void))))
+            self._noted.append(memory_rows(windows[void], keys[void], names, self.remembered.of_none(len(void))))
         there = by_pair[place]
         fields = zip(known.partials[0], nothing, strict=True)
         return self.remembered.made(*(np.where(found, stored[there], default) for stored, default in fields))
@@ -93,17 +93,17 @@ class PairMemory:
             changed |= differs(old, new)
         some = np.flatnonzero(changed)
         if len(some):
-            self._came.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
+            self._noted.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
 
     def save(self) -> None:
         """Append the noted rows, or rewrite the list."""
-        if not self._came and not len(self.rows):
+        if not self._noted and not len(self.rows):
             self.ledger.nodes.drop(self.name)
             self.ledger.kept = None
             return
         shape = self.ledger.nodes.shape
-        came = newest(concat(shape, self._came))
-        self.ledger.put(came, self.remembered.telling(newest(concat(shape, [self.rows, came]))))
+        noted = newest(concat(shape, self._noted))
+        self.ledger.put(noted, self.remembered.telling(newest(concat(shape, [self.rows, noted]))))
 
     def kept(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""

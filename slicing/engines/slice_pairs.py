@@ -142,20 +142,20 @@ class SlicePairs:
             return
         if self._keys and not everything:
             marks = of_keys(self._now, self._new)
-        came = by_key(self._shape, under(self._new, marks.names))
-        counting = self._keys.begin(came) if self._keys else None
+        new_rows = by_key(self._shape, under(self._new, marks.names))
+        counting = self._keys.begin(new_rows) if self._keys else None
         held = by_key(self._shape, marks if everything or self._keys else of_keys(self._now, marks))
         for each in families:
             for some in each.reached(self._shape, marks).some_keys():
-                yield self._of(each, some, held, came, counting)
+                yield self._of(each, some, held, new_rows, counting)
         if counting:
-            self._counted = came, counting
+            self._counted = new_rows, counting
 
     def _of(
-        self, each: PairsOfFamily, reached: Reached, held: Block, came: Block, counting: Counting | None
+        self, each: PairsOfFamily, reached: Reached, held: Block, new_rows: Block, counting: Counting | None
     ) -> Candidates:
         marks, (windows, keys) = reached.marks, reached.windows()
-        now, new = (_records(each.family, rows, windows, keys) for rows in (held, came))
+        now, new = (_records(each.family, rows, windows, keys) for rows in (held, new_rows))
         names, memory = marks.names, None
         if each.memory:
             memory = each.memory.of(windows, keys, names, is_new=now == new)

@@ -41,21 +41,21 @@ class NewestSlices:
         # The first window whose later slice has all its marks; older windows were written without marks.
         self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1
 
-    def slices(self, came: Block, first_accepting: int) -> Block:
+    def slices(self, new: Block, first_accepting: int) -> Block:
         """Return the newest slice of each key in windows from `first_accepting` on, and store it.
 
-        `came` has the new marks.
+        `new` has the new marks.
         """
         known = self.marks.load(SLICE) or self._derived(first_accepting)
-        newest = newest_slices(fold(self.shape, [known, came]))
+        newest = newest_slices(fold(self.shape, [known, new]))
         self.marks.save(SLICE, newest.between(self.family.first_slice(first_accepting), FOREVER))
         return newest
 
-    def note(self, came: Block) -> None:
+    def note(self, new: Block) -> None:
         """Mark the new records in the later slice of an advance, as pages of windows do not tell the slice."""
-        later = came.index > self.family.first_slice(self.family.last_window(came.index))
-        for index in np.unique(came.index[later]).tolist():
-            self.later.append(str(self.family.last_window(index)), came.between(index, index + 1))
+        later = new.index > self.family.first_slice(self.family.last_window(new.index))
+        for index in np.unique(new.index[later]).tolist():
+            self.later.append(str(self.family.last_window(index)), new.between(index, index + 1))
 
     def forget(self, window: int, marked: bool) -> None:
         """Remove the marks of windows before `window`; without `marked` also the slices, which `slices` can derive."""

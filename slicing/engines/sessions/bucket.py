@@ -159,12 +159,12 @@ class SessionBucket(Bucket):
         """Return the function that merges the rows of a list when they are read."""
         return lambda rows: merged(shape, rows)
 
-    def _meet(self, void: Block, came: Block) -> bool:
+    def _meet(self, void: Block, new_rows: Block) -> bool:
         """Return whether new rows overlap or touch void rows."""
-        behind = came.take(came.index <= ends_of(void).max(initial=-FOREVER))
-        if not len(behind):
+        near = new_rows.take(new_rows.index <= ends_of(void).max(initial=-FOREVER))
+        if not len(near):
             return False
-        both = concat(self.marks, [void, extents(behind)])
+        both = concat(self.marks, [void, extents(near)])
         numbers = numbered(*self._chains(both))
         return bool(np.isin(numbers[: len(void)], numbers[len(void) :]).any())
 
@@ -186,14 +186,14 @@ class SessionBucket(Bucket):
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
         """Keep the rows of a micro-batch that are not late by the rule `late_by`; return and count the late ones."""
-        came = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
-        ends = self._ends_to_judge(came)
+        new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
+        ends = self._ends_to_judge(new)
         self._accepting = self.progress.state.first_accepting
         late = ends <= self._accepting
-        refused = self._refused(came.take(late))
-        self.new = came.take(~late) if late.any() else came
+        refused = self._refused(new.take(late))
+        self.new = new.take(~late) if late.any() else new
         rows = RefusedSessions(ending(refused, self.session.unit), 0, self.head.watermark)
-        return Late(int(refused.records.sum()), 0, (rows,), FirstEnds(ends + self.session.unit, came.records))
+        return Late(int(refused.records.sum()), 0, (rows,), FirstEnds(ends + self.session.unit, new.records))
 
     def _refused(self, late: Block) -> Block:
         """Combine late rows into late sessions, or into late intervals, by the rule `late_by`."""
@@ -205,11 +205,11 @@ class SessionBucket(Bucket):
         """Keep all sessions of a history: only the first records of the stream tell which of them continue."""
         self.new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
 
-    def _ends_to_judge(self, came: Block) -> Array:
+    def _ends_to_judge(self, rows: Block) -> Array:
         """Return the end that decides lateness: of each row, or of the session to which it belongs now."""
-        if self.session.late_by != SESSION or not len(came):
-            return ends_of(came)
-        both = concat(self.marks, [extents(self._open), extents(came)])
+        if self.session.late_by != SESSION or not len(rows):
+            return ends_of(rows)
+        both = concat(self.marks, [extents(self._open), extents(rows)])
         return self._ends_of_sessions(both)[len(self._open) :]
 
     def _ends_of_sessions(self, rows: Block) -> Array:
@@ -305,8 +305,8 @@ class SessionBucket(Bucket):
 
     def _listed(self, among: Array, everything: bool) -> Listed:
         sessions, parts = self._merged
-        came, at = np.zeros(len(sessions), dtype=np.int64), np.flatnonzero(among)
-        np.add.at(came, parts, self.new.records)
+        new_counts, at = np.zeros(len(sessions), dtype=np.int64), np.flatnonzero(among)
+        np.add.at(new_counts, parts, self.new.records)
         some = sessions.take(at)
 
         def panes(chosen: Array) -> Panes:
@@ -315,7 +315,7 @@ class SessionBucket(Bucket):
             return self._panes(firing)
 
         bounds = lambda: (some.index, ends_of(some) + self.session.unit)  # noqa: E731
-        before, new = some.records - came[at], under(self.new, some.names)
+        before, new = some.records - new_counts[at], under(self.new, some.names)
         signals = {name: least[at] for name, least in self._signals(sessions).items()}
         place = some.index, some.keys, some.names
 
@@ -407,13 +407,13 @@ class SessionBucket(Bucket):
         self.note_early()
         super().save()
 
-    def _put(self, came: Block, live: Block) -> None:
+    def _put(self, new_rows: Block, live: Block) -> None:
         """Append the new rows of open sessions, or rewrite them; `live` has these sessions."""
-        self.rows.put(came, live, self.new, anew=self._is_anew(came))
+        self.rows.put(new_rows, live, self.new, anew=self._is_anew(new_rows))
 
-    def _is_anew(self, came: Block) -> bool:
+    def _is_anew(self, new_rows: Block) -> bool:
         """Whether all rows are rewritten: for ordered partials with new rows, or after records were dropped."""
-        return bool(self._purged.any()) or (self.is_ordered and len(came) > 0)
+        return bool(self._purged.any()) or (self.is_ordered and len(new_rows) > 0)
 
     def keep(self) -> str:
         """Keep the rows of sessions and of the retraction log in the bucket cache."""

@@ -50,9 +50,9 @@ class Emitted:
         self._fired |= firing
         return self.rows.take(firing[self._session] & self._is_other)
 
-    def save(self, closing: Array, came: Block) -> None:
-        """Store the emitted extents of sessions that stay open; `came` has the new rows of sessions."""
+    def save(self, closing: Array, new_rows: Block) -> None:
+        """Store the emitted extents of sessions that stay open; `new_rows` has the new rows."""
         added = self._fired & ~closing & ((self.new > 0) | ~self.same)
         more = replace(extents(self.sessions.take(added)), records=self.new[added])
         live = merged(self.marks, concat(self.marks, [self.rows.take(~closing[self._session]), more]))
-        self.stored.put(by_start(more), by_start(live), came)
+        self.stored.put(by_start(more), by_start(live), new_rows)

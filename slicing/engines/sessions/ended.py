@@ -80,7 +80,7 @@ class EndedSessionBucket(SessionBucket):
         super().__init__(*args)
         nodes = PageLists(self.pages, ENDED, self.marks)
         self.ends = Ledger(nodes, ENDED, known_rows(nodes, ENDED, self.recent.beside))
-        self._came: Block = self.ends.rows().take(slice(0))  # the accepted ends of this micro-batch
+        self._new_ends: Block = self.ends.rows().take(slice(0))  # the accepted ends of this micro-batch
 
     def _check_ended(self) -> None:
         """Accept a checkpoint with ended sessions."""
@@ -105,7 +105,7 @@ class EndedSessionBucket(SessionBucket):
 
     @property
     def _all_ends(self) -> Block:
-        return concat(self.marks, [self._known_ends, self._came])
+        return concat(self.marks, [self._known_ends, self._new_ends])
 
     @property
     def _open_sessions(self) -> Block:
@@ -114,15 +114,17 @@ class EndedSessionBucket(SessionBucket):
 
     def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
         """Keep the rows of a micro-batch that are not late; a late end does not end a session."""
-        came = ends_heard(self.plain, self.session, self.trigger.signals, self.heard) if self.heard else self._came
-        self._came = came
+        new_ends = (
+            ends_heard(self.plain, self.session, self.trigger.signals, self.heard) if self.heard else self._new_ends
+        )
+        self._new_ends = new_ends
         if self.session.late_by == SESSION:
-            rows = concat(self.marks, [intervals_of(self, shipped), came])
-            judged = self._ends_to_judge(rows)[len(rows) - len(came) :]
+            rows = concat(self.marks, [intervals_of(self, shipped), new_ends])
+            judged = self._ends_to_judge(rows)[len(rows) - len(new_ends) :]
         else:
-            judged = ends_of(came)
+            judged = ends_of(new_ends)
         late = super().accept(shipped)
-        self._came = came.take(np.flatnonzero(judged > self._accepting))
+        self._new_ends = new_ends.take(np.flatnonzero(judged > self._accepting))
         return late
 
     def _chains(self, rows: Block) -> tuple[Array, Array]:
@@ -141,12 +143,12 @@ class EndedSessionBucket(SessionBucket):
     def _emitted(self) -> EmittedExtents:  # type: ignore[override]
         return EmittedExtents(self.emitted_rows, self._was_open, self._merged[0])
 
-    def _put(self, came: Block, live: Block) -> None:
+    def _put(self, new_rows: Block, live: Block) -> None:
         """Append the new rows and ends of open sessions, or rewrite both; both lists forget closed rows together."""
         both = regroup(self.shape, concat(self.shape, [self._open, self.new]))
         both = self._without_records(both, self._purged[_holding(both, self._merged[0])])
         rows = both.take(np.flatnonzero(self._ends_of_sessions(extents(both)) > self.progress.state.first_accepting))
-        if self.rows.put(came, by_start(rows), self.new, anew=self._is_anew(came)):
+        if self.rows.put(new_rows, by_start(rows), self.new, anew=self._is_anew(new_rows)):
             ends = regroup(self.marks, self._all_ends)
             self.ends.rewrite(by_start(ends.take(np.flatnonzero(_among(ends, rows)))))
         else:
@@ -157,10 +159,10 @@ class EndedSessionBucket(SessionBucket):
 
         Ends of closed sessions are needed, too: they separate the stored rows of these from those of open sessions.
         """
-        ends = regroup(self.marks, concat(self.marks, [self.ends.rows(), self._came]))
+        ends = regroup(self.marks, concat(self.marks, [self.ends.rows(), self._new_ends]))
         if len(ends):
             needed = _among(ends, live) | _parting(ends, self.rows.ledger.rows())
-            self.ends.put(by_start(self._came), by_start(ends.take(np.flatnonzero(needed))))
+            self.ends.put(by_start(self._new_ends), by_start(ends.take(np.flatnonzero(needed))))
 
     def check(self) -> None:
         """Assert in addition that ends do not pile up: at most two per stored row and per open row."""
@@ -229,12 +231,12 @@ class EmittedExtents:
         self._fired |= firing
         return self.rows.take(firing[self._session] & self._is_other)
 
-    def save(self, closing: Array, came: Block) -> None:
-        """Store the emitted extents of sessions that stay open; `came` has the new rows of sessions."""
+    def save(self, closing: Array, new_rows: Block) -> None:
+        """Store the emitted extents of sessions that stay open; `new_rows` has the new rows."""
         gone = self._fired[self._session] & self._is_other
         more = extents(self.sessions.take(self._fired & ~closing & ~self.same))
         live = concat(self.stored.ledger.nodes.shape, [self.rows.take(~closing[self._session] & ~gone), more])
-        self.stored.put(by_start(more), by_start(live), came, anew=bool(gone.any()))
+        self.stored.put(by_start(more), by_start(live), new_rows, anew=bool(gone.any()))
 
 
 def _holding(rows: Block, sessions: Block) -> Array:

@@ -33,14 +33,14 @@ class OpenRows:
         self._void = extents(known.take(~opened))
         return known.take(opened)
 
-    def put(self, rows: Block, live: Block, came: Block, anew: bool = False) -> bool:
+    def put(self, rows: Block, live: Block, new_rows: Block, anew: bool = False) -> bool:
         """Append rows, sorted by start, or rewrite the list as `live`, all open rows; return whether it was rewritten.
 
-        Must be called after `load`. The list is rewritten with `anew`, or if the new rows `came` meet void rows, which
-        would become a part of their sessions.
+        Must be called after `load`. The list is rewritten with `anew`, or if `new_rows` meet void rows, which would
+        become a part of their sessions.
         """
         assert self._void is not None, "what is void is known once rows are loaded"
-        if anew or self.meet(self._void, came):
+        if anew or self.meet(self._void, new_rows):
             self.ledger.nodes.save(self.name, live)
             self.ledger.kept = live
         else:

@@ -58,12 +58,12 @@ class SessionMemory(PairMemory):
         rows = self.rows
         gone = (self._session < 0) | (rows.index != self.sessions.index[self._session] if len(self.sessions) else True)
         void = rows.take(np.flatnonzero(gone))
-        self._came.append(memory_rows(void.index, void.keys, void.names, self.remembered.of_none(len(void))))
+        self._noted.append(memory_rows(void.index, void.keys, void.names, self.remembered.of_none(len(void))))
         alone = np.ones(len(self.sessions), dtype=bool)
         alone[self._session[gone & (self._session >= 0)]] = False
         changed = ~alone[self.is_open]
         for old, new in zip(before.fields, now.fields, strict=True):
             changed |= differs(old, new)
         some = np.flatnonzero(changed)
-        self._came.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
-        self._came = [block for block in self._came if len(block)]
+        self._noted.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
+        self._noted = [block for block in self._noted if len(block)]

@@ -180,7 +180,7 @@ class SlicedBucket(Bucket):
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the stored slices of the windows that are looked up."""
-        for found in self._places.pieces(asked, self.slices.stored, self.slices.came_late):
+        for found in self._places.pieces(asked, self.slices.stored, self.slices.late_rows):
             accepts = np.zeros(len(found.rows), dtype=bool)
             for each in self.families:
                 accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.state.first_accepting)
@@ -332,10 +332,10 @@ class SlicedBucket(Bucket):
         for each in self.families:
             each.passed(self._fresh, is_left, each.retained(since))
         if is_left:
-            came = self._entered - self.slices.entered
+            newly_entered = self._entered - self.slices.entered
             self.slices.enter(self._fresh, self._entered, self._whole_from)
             self._settle(self._left)
-            self.merged.step(came)
+            self.merged.step(newly_entered)
             # The new rows get pages of their own; otherwise the next close would read and write all of them again.
             self.slices.write_incoming()
         else:

@@ -49,10 +49,10 @@ class Changes:
             sources = [self.slices.recent.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
             before = _distance(progress, first, until)
             for portion in portions(progress.shape, sources, first, until, before):
-                (kept, came), inside = portion.blocks, portion.first > first
+                (kept, new), inside = portion.blocks, portion.first > first
                 some = portion.first, portion.end, known or inside, self.tombstones
                 yield from changes(
-                    progress.shape, kept, came, *some, progress.compared, progress.whole, inside, progress.left
+                    progress.shape, kept, new, *some, progress.compared, progress.whole, inside, progress.left
                 )
             if progress is self.families[-1]:  # they close together
                 self._remember(news)

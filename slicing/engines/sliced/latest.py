@@ -60,33 +60,33 @@ def _name(progress: FamilyWindows) -> str:
 
 
 def newest_windows(
-    shape: Shape, totals: Block, came: Block, first_accepting: int, look: Callable[[Block, int], Iterable[Block]]
+    shape: Shape, totals: Block, new: Block, first_accepting: int, look: Callable[[Block, int], Iterable[Block]]
 ) -> tuple[Windows, Block]:
     """Return the first window from `first_accepting` on that holds the newest row of each key, and the new totals.
 
-    `came` has the new rows. Keys whose window holds none of them are left out. `look(marks, first)` returns the folded
+    `new` has the new rows. Keys whose window holds none of them are left out. `look(marks, first)` returns the folded
     rows of the keys of `marks`, with its codes, from slice `first` on, some keys in each block. It is called only for
     keys that have no total, or have another window now, or whose order forbids adding the new rows.
 
     Cost per key: one combine for each new row; m - 1 combines if its window is looked up and has m slices.
     """
-    both = concat(shape, [_open(shape, totals, first_accepting), came])
-    split = len(both) - len(came)
-    totals, came = both.take(slice(split)), both.take(slice(split, None))
+    both = concat(shape, [_open(shape, totals, first_accepting), new])
+    split = len(both) - len(new)
+    totals, new = both.take(slice(split)), both.take(slice(split, None))
     newest = _newest(both)
-    came = _inside(shape, came, newest, first_accepting)
-    moved = _moved(shape, totals, came, newest)
-    marks = came.take(moved[came.keys])
+    new = _inside(shape, new, newest, first_accepting)
+    moved = _moved(shape, totals, new, newest)
+    marks = new.take(moved[new.keys])
     looked: list[Block] = []
     if len(marks):
         for rows in look(marks, int(_first_slices(shape, marks, newest, first_accepting).min())):
             np.maximum.at(newest, rows.keys, rows.index)
-            touched = _has_rows(_inside(shape, came, newest, first_accepting))
+            touched = _has_rows(_inside(shape, new, newest, first_accepting))
             window = _inside(shape, rows.take(touched[rows.keys]), newest, first_accepting)
             looked.append(_at(shape, window, newest))
-        came = _inside(shape, came, newest, first_accepting)
-    touched = _has_rows(came)
-    added = concat(shape, [totals.take((touched & ~moved)[totals.keys]), came.take(~moved[came.keys])])
+        new = _inside(shape, new, newest, first_accepting)
+    touched = _has_rows(new)
+    added = concat(shape, [totals.take((touched & ~moved)[totals.keys]), new.take(~moved[new.keys])])
     made = fold(shape, [_at(shape, added, newest), *looked])
     windows = np.maximum(shape.family.first_window(made.index), first_accepting)
     out = Windows(windows, made.keys, made.names, made.records, made.partials, made.dictionaries)
@@ -117,13 +117,13 @@ def _newest(block: Block) -> Array:
     return newest
 
 
-def _moved(shape: Shape, totals: Block, came: Block, newest: Array) -> Array:
-    """Return for each key whether its new rows `came` cannot be added to its total, or it has no total."""
+def _moved(shape: Shape, totals: Block, new: Block, newest: Array) -> Array:
+    """Return for each key whether its new rows `new` cannot be added to its total, or it has no total."""
     held, first_window = _newest(totals), shape.family.first_window
     # Keys without a total need a test of their own: a family with a first window has -FOREVER in that window.
     moved: Array = (held == -FOREVER) | (first_window(held) != first_window(newest))
     if any(kernel.aggregate.ordered for kernel in shape.kernels):
-        moved[came.keys[came.index < held[came.keys]]] = True
+        moved[new.keys[new.index < held[new.keys]]] = True
     return moved
 
 

@@ -84,10 +84,10 @@ class Places:
                 edges = int(family.first_slice(window)), int(family.end_slice(window))
                 rows = self._of_key(asked, stored(*edges))
                 counted = dict(zip(*self._counts(asked, late(*edges)), strict=True))
-                came_late = np.array([counted.get(index, 0) for index in rows.index.tolist()], np.int64)
+                late_counts = np.array([counted.get(index, 0) for index in rows.index.tolist()], np.int64)
                 nodes = tuple((tree, node) for tree in trees for node in covering(family, tree, window))
                 shape = self.shape.over(family)
-                yield Pieces(shape, window, rows, came_late, np.zeros(len(rows), dtype=bool), nodes)
+                yield Pieces(shape, window, rows, late_counts, np.zeros(len(rows), dtype=bool), nodes)
 
     def _of_key(self, asked: Look, blocks: Iterable[Block]) -> Block:
         return fold(self.shape, [asked.of_keys(block) for block in blocks])

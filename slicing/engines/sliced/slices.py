@@ -69,7 +69,7 @@ class Slices:
         pages = (page.between(first, end) for page in self.pages.take(fresh, self.shape))
         return chain(self.stripes.read(first, end), pages)
 
-    def came_late(self, first: int, end: int) -> Iterator[Block]:
+    def late_rows(self, first: int, end: int) -> Iterator[Block]:
         """Yield the late rows of entered slices that are still stored separately from their slices."""
         fresh = [entry for entry in self.head.fresh if entry[1] < min(end, self.entered) and entry[2] > first]
         pages = (page.between(first, min(end, self.entered)) for page in self.pages.take(fresh, self.shape))
@@ -150,9 +150,9 @@ class Slices:
         """
         entering = [entry for entry in self.head.fresh if self.has_order or entry[1] < entered]
         both = max((entry[2] for entry in entering), default=-FOREVER)
-        both, came = max(both, entered), self.incoming
-        fresh = InOrder(self.shape, chain(self.pages.take(entering, self.shape), [came.between(-FOREVER, both)]))
-        self.incoming = came.between(both, FOREVER)
+        both, incoming = max(both, entered), self.incoming
+        fresh = InOrder(self.shape, chain(self.pages.take(entering, self.shape), [incoming.between(-FOREVER, both)]))
+        self.incoming = incoming.between(both, FOREVER)
         self.head.fresh = [entry for entry in self.head.fresh if entry not in entering]
         self.pages.remove(entering)
         return fresh

@@ -136,25 +136,25 @@ class SlidingBucket(Bucket):
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
         """Keep the new rows that a window accepts; return and count the late ones."""
-        came = fold(self.shape, shipped)
-        late = came.between(-FOREVER, self.progress.state.first_accepting + self.family.reach)
-        taken = self._taken(late, came)
+        new = fold(self.shape, shipped)
+        late = new.between(-FOREVER, self.progress.state.first_accepting + self.family.reach)
+        taken = self._taken(late, new)
         counts = taken < FOREVER
-        self.new = came
+        self.new = new
         if not counts.all():
-            on_time = np.ones(len(came) - len(late), dtype=bool)
-            self.new = came.take(np.concatenate([counts, on_time]))
+            on_time = np.ones(len(new) - len(late), dtype=bool)
+            self.new = new.take(np.concatenate([counts, on_time]))
         refused, some = (int(late.records[rows].sum()) for rows in (~counts, counts))
         times = RefusedTimes(late, self.progress.state.first_accepting, self.head.watermark, taken)
-        ends = self.family.window_end(came.index - self.family.reach)
-        return Late(refused, some, (times,), FirstEnds(ends, came.records))
+        ends = self.family.window_end(new.index - self.family.reach)
+        return Late(refused, some, (times,), FirstEnds(ends, new.records))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
         """Keep the instants of a history that open windows hold, and those whose right window may be open."""
         self.progress.pass_until(until)
         self.new = fold(self.shape, shipped).between(self._oldest, FOREVER)
 
-    def _taken(self, late: Block, came: Block) -> Array:
+    def _taken(self, late: Block, new: Block) -> Array:
         """Return the first window that accepts each row whose left window is closed, FOREVER if none does.
 
         It is the right window of an earlier instant of the key, or the left window of a later one that is on time. So
@@ -164,15 +164,15 @@ class SlidingBucket(Bucket):
             return late.index
         first, reach, right = self.progress.state.first_accepting, self.family.reach, self.family.right
         known = without_partials(self.instants.rows(self._oldest))
-        both = concat(self.shape.select(()), [known, without_partials(came)])
+        both = concat(self.shape.select(()), [known, without_partials(new)])
         keys = both.keys[len(known) : len(known) + len(late)]
         on_time = both.index >= first + reach
         ending = _least(both, np.flatnonzero(on_time), -reach)
-        behind = _least(both, np.arange(len(known)), 1) if right else np.full_like(ending, FOREVER)
-        counts = late.index >= np.maximum(np.minimum(ending, behind), first)[keys]
+        following = _least(both, np.arange(len(known)), 1) if right else np.full_like(ending, FOREVER)
+        counts = late.index >= np.maximum(np.minimum(ending, following), first)[keys]
         if right:
-            behind = np.minimum(behind, _least(both, len(known) + np.flatnonzero(counts), 1))
-        begun = np.where(behind[keys] <= late.index, behind[keys], FOREVER)
+            following = np.minimum(following, _least(both, len(known) + np.flatnonzero(counts), 1))
+        begun = np.where(following[keys] <= late.index, following[keys], FOREVER)
         return np.where(counts, np.maximum(np.minimum(begun, ending[keys]), first), FOREVER)
 
     def look(self, asked: Look) -> Iterator[Windows]:
@@ -247,11 +247,11 @@ class SlidingBucket(Bucket):
         total = before(around.old.records)
         known = np.where(around.existed, total[was.high] - total[was.low], 0)
         place = around.at.windows, around.at.keys, around.rows.names
-        came = without_partials(under(self.new, around.rows.names))
+        new = without_partials(under(self.new, around.rows.names))
         start, end = self.family.window_start, self.family.window_end
         bounds = lambda: (start(around.at.windows), end(around.at.windows))  # noqa: E731
         signals = self._signals(around)
-        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), came, bounds, signals)
+        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), new, bounds, signals)
 
     def _signals(self, around: _Around) -> dict[str, Array]:
         """Return the signals of the new records of each window, without late records, by name."""

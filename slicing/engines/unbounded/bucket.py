@@ -45,10 +45,10 @@ from slicing.windows.time.slices import FOREVER
 
 def numbers_of_keys(numbers: Sequence[Records], totals: Block) -> tuple[Array, Array]:
     """Return the values of new records: the row of each in `totals`, and the value, by row and in order of arrival."""
-    came = [each for each in numbers if len(each.index)]
-    if not came or not len(totals):
+    batches = [each for each in numbers if len(each.index)]
+    if not batches or not len(totals):
         return np.zeros(0, np.int64), np.zeros(0)
-    records = joined(came)
+    records = joined(batches)
     codes, every = encode_keys(pa.concat_tables([totals.names, records.names]))
     row = np.full(len(every), -1)
     row[totals.keys] = np.arange(len(totals))
@@ -162,9 +162,9 @@ class UnboundedBucket(Bucket):
         return has_key(self._had_records)(totals)
 
     def _before(self, totals: Block) -> Array:
-        came, new = np.zeros(len(totals.names), dtype=np.int64), under(self.new, totals.names)
-        np.add.at(came, new.keys, new.records)
-        before: Array = totals.records - came[totals.keys]
+        counts, new = np.zeros(len(totals.names), dtype=np.int64), under(self.new, totals.names)
+        np.add.at(counts, new.keys, new.records)
+        before: Array = totals.records - counts[totals.keys]
         return before
 
     def _listed(self, everything: bool) -> Listed:
@@ -178,11 +178,11 @@ class UnboundedBucket(Bucket):
         def panes(chosen: Array) -> Panes:
             return Panes(lambda: self._windows(totals.take(chosen)))
 
-        came, ever = under(self.new, totals.names), np.full(len(totals), FOREVER)
+        new, ever = under(self.new, totals.names), np.full(len(totals), FOREVER)
         bounds = lambda: (-ever, ever)  # noqa: E731
         purge = lambda chosen: self._gone.append(totals.take(np.flatnonzero(chosen)))  # noqa: E731
         numbers, signals = partial(numbers_of_keys, self.numbers, totals), self._signals(totals)
-        return Listed(*place, totals.records, before, panes, came, bounds, signals, purge, numbers, purged)
+        return Listed(*place, totals.records, before, panes, new, bounds, signals, purge, numbers, purged)
 
     def _drop_purged(self) -> None:
         """Rewrite the totals; a key whose records are dropped keeps a row without records, so that it stays known."""
