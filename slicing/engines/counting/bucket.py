@@ -29,7 +29,7 @@ from slicing.content.ordering import sorted_by
 from slicing.content.records import Records, joined
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.counting.contents import Content
-from slicing.engines.counting.record_counts import Tally, heads, put_begun, with_begun, without_begun
+from slicing.engines.counting.record_counts import RecordCounts, heads, put_origin, with_origin, without_origin
 from slicing.engines.looking import Look
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -50,48 +50,48 @@ class Counter:
 
     def __init__(self, content: Content, now: int = 0, ttl: int | None = None):
         self.content, self.now, self.ttl = content, now, ttl
-        self.family, self.shape = content.family, with_begun(content.stored)
+        self.family, self.shape = content.family, with_origin(content.stored)
 
     def folded(self, rows: Block) -> Block:
         """Combine rows to one row per key and slice; the rows of a slice are in order of arrival."""
         by_key = sorted_rows(rows.keys, rows.index)
         return reduced(self.shape, rows, by_key, heads(rows.keys[by_key], rows.index[by_key]))
 
-    def tally(self, rows: Block) -> Tally:
+    def count(self, rows: Block) -> RecordCounts:
         """Return the record counts of the keys of some rows."""
-        return Tally.of(rows, self.family.unit, self.now, self.ttl)
+        return RecordCounts.of(rows, self.family.unit, self.now, self.ttl)
 
-    def lifted(self, records: Records, codes: Array, names: pa.Table, tally: Tally) -> Block:
+    def lifted(self, records: Records, codes: Array, names: pa.Table, counted: RecordCounts) -> Block:
         """Return the rows of new records, in order of arrival; record i has the key `names[codes[i]]`."""
         rows = by_code(codes)
         of_key, each = codes[rows], np.bincount(codes)
-        numbers = np.arange(len(rows)) - (np.cumsum(each) - each)[of_key] + tally.counts[of_key]
+        numbers = np.arange(len(rows)) - (np.cumsum(each) - each)[of_key] + counted.counts[of_key]
         slices = np.empty_like(codes)
-        slices[rows] = tally.begins[of_key] + numbers // self.family.unit
+        slices[rows] = counted.origins[of_key] + numbers // self.family.unit
         block = self.content.lifted(records, slices, codes, names, rows)
-        return put_begun(block, tally.begins[block.keys], self.now)
+        return put_origin(block, counted.origins[block.keys], self.now)
 
-    def full(self, rows: Block, before: Tally, after: Tally) -> Iterator[Windows]:
+    def full(self, rows: Block, before: RecordCounts, after: RecordCounts) -> Iterator[Windows]:
         """Yield the windows whose last record was counted between `before` and `after`."""
-        first, end = (tally.counts // self.family.advance for tally in (before, after))
+        first, end = (counted.counts // self.family.advance for counted in (before, after))
         rows = rows.take(np.flatnonzero((end > first)[rows.keys]))
         if len(rows):
             lows, counts = np.zeros_like(rows.keys), np.zeros_like(rows.keys)
             begins = np.flatnonzero(np.diff(rows.keys, prepend=-1))
             keys = rows.keys[begins]
             lows[begins], counts[begins] = first[keys], (end - first)[keys]
-            yield from self.content.windows(without_begun(rows), lows, counts)
+            yield from self.content.windows(without_origin(rows), lows, counts)
 
-    def open(self, rows: Block, tally: Tally, latest: bool) -> Iterator[Windows]:
+    def open(self, rows: Block, counted: RecordCounts, latest: bool) -> Iterator[Windows]:
         """Yield the windows that hold records and are not full, or, with `latest`, the first of them for each key."""
         lows, counts = np.zeros_like(rows.keys), np.zeros_like(rows.keys)
         begins = np.flatnonzero(np.diff(rows.keys, prepend=-1))
-        seen = tally.counts[rows.keys[begins]]
+        seen = counted.counts[rows.keys[begins]]
         lows[begins] = seen // self.family.advance
         each = self.family.last_window((seen - 1) // self.family.unit) + 1 - lows[begins]
         counts[begins] = np.minimum(each, 1) if latest else each
-        for frame in self.content.windows(without_begun(rows), lows, counts):
-            filled = tally.counts[frame.keys] + 1
+        for frame in self.content.windows(without_origin(rows), lows, counts):
+            filled = counted.counts[frame.keys] + 1
             yield replace(frame, ends=np.minimum(self.family.window_end(frame.windows), filled))
 
 
@@ -103,7 +103,7 @@ class CountingBucket(Bucket):
     ):
         super().__init__(fingerprint, store, trigger, [0])
         self.content, self.ttl = content, None if ttl is None else ttl // 1000
-        self.shape = with_begun(content.stored)
+        self.shape = with_origin(content.stored)
         self.recent = self.open_cache(self.shape)
         nodes = PageLists(self.pages, COUNTED, self.shape)
         self.ledger = Ledger(nodes, COUNTED, known_rows(nodes, COUNTED, self.recent.beside))
@@ -125,8 +125,8 @@ class CountingBucket(Bucket):
         """Yield the windows that are not full, with their records so far."""
         counter = Counter(self.content, self.head.clock // 1000, self.ttl)
         stored = counter.folded(asked.of_keys(self.ledger.rows()))
-        tally = counter.tally(stored)
-        return counter.open(tally.live(stored, counter.family), tally, asked.latest)
+        counted = counter.count(stored)
+        return counter.open(counted.live(stored, counter.family), counted, asked.latest)
 
     def closing(self) -> Panes:
         """Return the windows that the new records have filled."""
@@ -138,13 +138,13 @@ class CountingBucket(Bucket):
         stored, self._new = counter.folded(self.ledger.rows()), empty(self.shape)
         self._full: Callable[[], Iterator[Windows]] = nothing
         if not self._accepted:
-            self._live = counter.tally(stored).live(stored, counter.family)
+            self._live = counter.count(stored).live(stored, counter.family)
             return
         records = joined(self._accepted)
         codes, names = encode_keys(pa.concat_tables([stored.names, records.names]))
         # Codes are assigned in the order of the names, so the codes of stored rows stay valid.
         stored, codes = replace(stored, names=names), codes[len(stored.names) :]
-        before = counter.tally(stored)
+        before = counter.count(stored)
         after, known = before.add(codes), before.live(stored, counter.family)
         self._new = counter.lifted(records, codes, names, before)
         touched = (after.counts > before.counts)[known.keys]
@@ -171,7 +171,7 @@ class CountingBucket(Bucket):
         super().check()
         counter = Counter(self.content, self.head.clock // 1000, self.ttl)
         rows = counter.folded(self.ledger.rows())
-        live = counter.tally(rows).live(rows, counter.family)
+        live = counter.count(rows).live(rows, counter.family)
         assert len(self.ledger.rows()) <= 2 * len(live)
         assert np.all(live.records <= counter.family.unit)
 
@@ -184,6 +184,6 @@ def all_counted(content: Content, batches: Sequence[Records]) -> Iterator[Window
         records = records.take(sorted_by(records.values[-1]))
         codes, names = encode_keys(records.names)
         none = replace(empty(counter.shape), names=names)
-        before = counter.tally(none)
+        before = counter.count(none)
         rows = counter.lifted(records, codes, names, before)
         yield from counter.full(rows, before, before.add(codes))
