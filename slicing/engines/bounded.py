@@ -42,7 +42,7 @@ def all_frames(
         own = shape.over(families[number])
         frames = assembled(number, own, trees[number * count : (number + 1) * count], rows)
         if wide:
-            frames = _side_by_side(shape, number, rows, frames)
+            frames = _with_aligned(shape, number, rows, frames)
         for frame in without_repeats(families[number], frames, by_end=wide):
             yield replace(frame, family=number) if number else frame
 
@@ -64,12 +64,12 @@ def frames_of_records(shape: Shape, trees: Sequence[str], blocks: Iterable[Block
                     yield replace(frame, family=number) if number else frame
 
 
-def _side_by_side(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:
-    leads, sorted_rows = shape.family.families[number], by_key(shape, rows)
+def _with_aligned(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:
+    primary, sorted_rows = shape.family.families[number], by_key(shape, rows)
     others = [family for at, family in enumerate(shape.family.families) if at != number]
     for frame in frames:
         held = sorted_rows if frame.names is rows.names else by_key(shape, under(rows, frame.names))
-        ends = leads.window_end(frame.windows) - 1
+        ends = primary.window_end(frame.windows) - 1
         yield replace(frame, beside=tuple(_picked(shape, family, held, frame, ends) for family in others))
 
 

@@ -131,21 +131,21 @@ class WaitingSlices:
 
     def none(self) -> None:
         """Fire nothing: the new records are added to the dirty set."""
-        self.dirty.add(*self._news())
+        self.dirty.add(*self._new_marks())
 
     def all(self) -> Panes:
         """Return all windows in the dirty set, which then is empty."""
-        return self._found(self.dirty.take_all(*self._news()))
+        return self._panes_of(self.dirty.take_all(*self._new_marks()))
 
     def ready(self, chosen: Ready) -> Panes:
         """Return the windows of the marks for which `chosen` returns true, and remove these marks."""
-        return self._found(self.dirty.take(*self._news(), chosen))
+        return self._panes_of(self.dirty.take(*self._new_marks(), chosen))
 
-    def _news(self) -> tuple[Block, int]:
+    def _new_marks(self) -> tuple[Block, int]:
         self.asked = True
         return without_partials(self._new()), self._first()
 
-    def _found(self, marks: Block) -> Panes:
+    def _panes_of(self, marks: Block) -> Panes:
         return self._panes(marks) if len(marks) else NONE
 
     def kept(self) -> dict[str, Block]:

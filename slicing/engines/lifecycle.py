@@ -28,7 +28,7 @@ class Stages(Engine, Protocol):
 
 def micro_batch(engine: Stages, trigger: Trigger, at: MicroBatchTime) -> Iterator[Windows]:
     """Yield the windows that fire in a micro-batch whose records have been accepted, then write the remaining state."""
-    at = _enter(engine.head, trigger, at)
+    at = _note_time(engine.head, trigger, at)
     yield from _fired(trigger.on_records(engine))
     engine.advance(at.watermark)
     yield from _fired(trigger.on_close(engine))
@@ -37,19 +37,19 @@ def micro_batch(engine: Stages, trigger: Trigger, at: MicroBatchTime) -> Iterato
     engine.save()
 
 
-def _enter(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatchTime:
+def _note_time(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatchTime:
     """Note the time of a micro-batch in the header; return the time to use, as neither watermark nor clock steps back.
 
     Some triggers let the clock step back. For windows over processing time the watermark is the greatest clock seen
     so far, and never steps back.
     """
     head.clock = trigger.clock(head.clock, at.clock)
-    head.watermark = max(head.watermark, _going_on(head, at) if at.idle_after else at.watermark)
+    head.watermark = max(head.watermark, _idle_watermark(head, at) if at.idle_after else at.watermark)
     head.revision = trigger.revision(head.revision)
     return MicroBatchTime(head.watermark, head.clock)
 
 
-def _going_on(head: Header, at: MicroBatchTime) -> int:
+def _idle_watermark(head: Header, at: MicroBatchTime) -> int:
     """Return the watermark of a bucket. While the input is idle and Spark's watermark stalls, it follows the clock.
 
     ::

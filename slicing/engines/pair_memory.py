@@ -47,17 +47,17 @@ class PairMemory:
     def rows(self) -> Block:
         """The newest row of each open pair, without the changes of this micro-batch."""
         if self._rows is None:
-            rows = self._told
+            rows = self._newest
             self._rows = rows.take(np.flatnonzero(self._is_live(rows)))
         return self._rows
 
     @property
     def gone(self) -> Block:
         """The newest row of each closed pair whose rows have not been removed yet."""
-        return self._told.take(np.flatnonzero(~self._is_live(self._told)))
+        return self._newest.take(np.flatnonzero(~self._is_live(self._newest)))
 
     @cached_property
-    def _told(self) -> Block:
+    def _newest(self) -> Block:
         return self.remembered.telling(newest(self.ledger.rows()))
 
     @property

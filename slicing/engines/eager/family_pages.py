@@ -48,14 +48,14 @@ class FamilyPages(FamilyProgress):
         self.windows = WindowPages(shape, arguments, pages, prefix, mode)
         self.newest = NewestSlices(shape, pages, self.windows, prefix)
         self.beside: Sequence[FamilyPages] = ()
-        self.leads: Family | None = None  # the primary family of its wide rows
+        self.primary: Family | None = None  # the primary family of its wide rows
         self._purged: list[Block] = []
 
     def put_beside(self, others: Sequence[FamilyPages]) -> None:
         """Emit the results of other families in the wide rows of this one."""
         self.beside, self.by_end = others, True
         for each in others:
-            each.leads, each.by_end = self.family, True
+            each.primary, each.by_end = self.family, True
 
     def add(self, records: Records) -> None:
         """Fold records into the windows that accept them."""
@@ -138,8 +138,8 @@ class FamilyPages(FamilyProgress):
 
     def filled(self, frame: Windows, page_of: PageOf) -> Windows:
         """Return the windows of this family that are aligned with those of a frame, for the same keys."""
-        assert self.leads is not None
-        windows: Array = self.family.first_open(self.leads.window_end(frame.windows) - 1)
+        assert self.primary is not None
+        windows: Array = self.family.first_open(self.primary.window_end(frame.windows) - 1)
         return self.windows.filled(replace(frame, windows=windows, beside=()), lambda at: page_of(self.windows, at))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:

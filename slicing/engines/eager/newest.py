@@ -36,10 +36,14 @@ class NewestSlices:
             PageLists(pages, prefix + LATEST, self.shape),
             PageLists(pages, prefix + LATER, self.shape),
         )
-        self.begun = prefix + MARKED
-        begins = [int(name.removeprefix(self.begun)) for name in self.later.lists if name.startswith(self.begun)]
+        self._marked_prefix = prefix + MARKED
+        marked_from = [
+            int(name.removeprefix(self._marked_prefix))
+            for name in self.later.lists
+            if name.startswith(self._marked_prefix)
+        ]
         # The first window whose later slice has all its marks; older windows were written without marks.
-        self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1
+        self._marked_from = marked_from[0] if marked_from else max(windows.held(), default=-FOREVER) + 1
 
     def slices(self, new: Block, first_accepting: int) -> Block:
         """Return the newest slice of each key in windows from `first_accepting` on, and store it.
@@ -64,9 +68,9 @@ class NewestSlices:
                 self.later.drop(name)
         if not marked or window == FOREVER:
             self.marks.clear()
-        self.later.lists.pop(f"{self.begun}{self._begins}", None)
+        self.later.lists.pop(f"{self._marked_prefix}{self._marked_from}", None)
         if window < FOREVER and self.family.step != 1:
-            self.later.lists[f"{self.begun}{self._begins}"] = []
+            self.later.lists[f"{self._marked_prefix}{self._marked_from}"] = []
 
     def _derived(self, first_accepting: int) -> Block:
         found = [empty(self.shape)]
@@ -79,7 +83,7 @@ class NewestSlices:
 
     def _later(self, window: int, page: Block) -> Block:
         """Return the keys of a window whose newest slice may be its second one, in that slice."""
-        if window >= self._begins or self.family.step == 1:
+        if window >= self._marked_from or self.family.step == 1:
             return self.later.load(str(window)) or empty(self.shape)
         # Unknown. With the later slice, the emitted window holds the newest record in any case.
         return replace(page, index=np.full(len(page), self.family.first_slice(window) + 1))

@@ -40,7 +40,7 @@ from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
 from slicing.engines.sliced.latest import Latest
-from slicing.engines.sliced.lookups import Places
+from slicing.engines.sliced.lookups import SliceLookups
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.wide_rows import forget_whole
@@ -170,17 +170,17 @@ class SlicedBucket(Bucket):
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, from the stored slices."""
-        return self._places.look(asked, self.slices.stored)
+        return self._lookups.look(asked, self.slices.stored)
 
     @property
-    def _places(self) -> Places:
+    def _lookups(self) -> SliceLookups:
         trees = [tree for each in self.families for tree in each.trees]
         apart = None if self.head.merged is None else self.merged.is_apart
-        return Places(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, apart)
+        return SliceLookups(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, apart)
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the stored slices of the windows that are looked up."""
-        for found in self._places.pieces(asked, self.slices.stored, self.slices.late_rows):
+        for found in self._lookups.pieces(asked, self.slices.stored, self.slices.late_rows):
             accepts = np.zeros(len(found.rows), dtype=bool)
             for each in self.families:
                 accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.state.first_accepting)

@@ -61,7 +61,7 @@ class FamilyWindows(FamilyProgress):
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
         self.prefix = of_family(self.state.id)
         self.beside: Sequence[FamilyWindows] = ()
-        self.leads: Family | None = None  # the primary family of its wide rows
+        self.primary: Family | None = None  # the primary family of its wide rows
         self.compared, self.whole = shape, self.complete  # the results that `on_change` compares, and how to get all
         self._late = self.cache(LATE, shape)
 
@@ -182,14 +182,14 @@ class FamilyWindows(FamilyProgress):
 
     def aligned(self, windows: Array) -> Array:
         """Return the windows of this family that end with some windows of its primary family."""
-        assert self.leads is not None
-        return self.family.first_open(self.leads.window_end(windows) - 1)
+        assert self.primary is not None
+        return self.family.first_open(self.primary.window_end(windows) - 1)
 
     def put_beside(self, others: Sequence[FamilyWindows]) -> None:
         """Emit the results of other families in the rows of this one."""
         self.beside, self.by_end = others, True
         for progress in others:
-            progress.leads, progress.by_end = self.family, True
+            progress.primary, progress.by_end = self.family, True
 
     @property
     def left(self) -> list[Callable[[Array], Array]]:

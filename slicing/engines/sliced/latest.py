@@ -75,8 +75,8 @@ def newest_windows(
     totals, new = both.take(slice(split)), both.take(slice(split, None))
     newest = _newest(both)
     new = _inside(shape, new, newest, first_accepting)
-    moved = _moved(shape, totals, new, newest)
-    marks = new.take(moved[new.keys])
+    stale = _is_stale(shape, totals, new, newest)
+    marks = new.take(stale[new.keys])
     looked: list[Block] = []
     if len(marks):
         for rows in look(marks, int(_first_slices(shape, marks, newest, first_accepting).min())):
@@ -86,7 +86,7 @@ def newest_windows(
             looked.append(_at(shape, window, newest))
         new = _inside(shape, new, newest, first_accepting)
     touched = _has_rows(new)
-    added = concat(shape, [totals.take((touched & ~moved)[totals.keys]), new.take(~moved[new.keys])])
+    added = concat(shape, [totals.take((touched & ~stale)[totals.keys]), new.take(~stale[new.keys])])
     made = fold(shape, [_at(shape, added, newest), *looked])
     windows = np.maximum(shape.family.first_window(made.index), first_accepting)
     out = Windows(windows, made.keys, made.names, made.records, made.partials, made.dictionaries)
@@ -117,14 +117,14 @@ def _newest(block: Block) -> Array:
     return newest
 
 
-def _moved(shape: Shape, totals: Block, new: Block, newest: Array) -> Array:
+def _is_stale(shape: Shape, totals: Block, new: Block, newest: Array) -> Array:
     """Return for each key whether its new rows `new` cannot be added to its total, or it has no total."""
     held, first_window = _newest(totals), shape.family.first_window
     # Keys without a total need a test of their own: a family with a first window has -FOREVER in that window.
-    moved: Array = (held == -FOREVER) | (first_window(held) != first_window(newest))
+    stale: Array = (held == -FOREVER) | (first_window(held) != first_window(newest))
     if any(kernel.aggregate.ordered for kernel in shape.kernels):
-        moved[new.keys[new.index < held[new.keys]]] = True
-    return moved
+        stale[new.keys[new.index < held[new.keys]]] = True
+    return stale
 
 
 def _inside(shape: Shape, block: Block, newest: Array, first_accepting: int) -> Block:

@@ -23,7 +23,7 @@ from slicing.windows.time.slices import FOREVER
 
 
 @dataclass(frozen=True)
-class Places:
+class SliceLookups:
     """The slices in which windows are looked up; slice `since` and all later slices are complete.
 
     `trees` has the trees of all families, one family after another. `oldest` has for each family the first window that
@@ -38,11 +38,11 @@ class Places:
     wide: bool = False
     apart: Callable[[Array], Array] | None = None
 
-    def of(self, other: Other) -> Places:
+    def of(self, other: Other) -> SliceLookups:
         """Return the same slices, with other windows over them."""
         shape = self.shape.over(over_one_cut(other.families))
         trees = [choose(kernel, family) for family in other.families for kernel in shape.kernels]
-        return Places(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.apart)
+        return SliceLookups(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.apart)
 
     def look(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
         """Yield the windows that hold a record; `stored` reads the rows of slices, older rows of a slice first."""

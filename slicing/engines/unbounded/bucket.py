@@ -97,7 +97,7 @@ class UnboundedBucket(Bucket):
         stored, new = self.ledger.rows(), replace(self.new, index=np.full(len(self.new), now))
         both = concat(self.shape, [stored, new])
         rows = live(both, now, self.ttl)
-        self._had_records = rows.take(np.flatnonzero(rows.records == 0))
+        self._purged_rows = rows.take(np.flatnonzero(rows.records == 0))
         newest = np.full(len(rows.names), -FOREVER)
         np.maximum.at(newest, rows.keys, rows.index)
         totals = regroup(self.shape, replace(rows, index=newest[rows.keys]))
@@ -155,11 +155,11 @@ class UnboundedBucket(Bucket):
     def _was_there(self, rows: Block) -> Array:
         """Return which rows belong to keys that had records before this micro-batch and have not become idle."""
         totals = self._totals
-        return has_key(totals.take((self._before(totals) > 0) | self._had(totals)))(rows)
+        return has_key(totals.take((self._before(totals) > 0) | self._was_purged(totals)))(rows)
 
-    def _had(self, totals: Block) -> Array:
+    def _was_purged(self, totals: Block) -> Array:
         """Return which keys had records that have been dropped: `bool[n]`."""
-        return has_key(self._had_records)(totals)
+        return has_key(self._purged_rows)(totals)
 
     def _before(self, totals: Block) -> Array:
         counts, new = np.zeros(len(totals.names), dtype=np.int64), under(self.new, totals.names)
@@ -169,7 +169,7 @@ class UnboundedBucket(Bucket):
 
     def _listed(self, everything: bool) -> Listed:
         totals = self._totals if everything else of_keys(self._totals, self.new)
-        return self._of_totals(totals, self._before(totals), self._had(totals))
+        return self._of_totals(totals, self._before(totals), self._was_purged(totals))
 
     def _of_totals(self, totals: Block, before: Array, purged: Array) -> Listed:
         """Return the pairs of some keys. These had `before` records before this micro-batch; `purged` ones had more."""
