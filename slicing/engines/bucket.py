@@ -193,7 +193,7 @@ class Bucket:
         return self.known(shape).over(family)
 
     def _first_after_history(self, family: Family) -> int:
-        """The first window that ends after the history of a warm start."""
+        """Return the first window that ends after the history of a warm start."""
         return family.first_open(self.head.warm, 0) if self.head.warm else -FOREVER
 
     def known(self, shape: Shape) -> Shape:

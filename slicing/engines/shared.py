@@ -56,7 +56,7 @@ class FieldGroups:
         return replace(of_results, identity=identity, names=names, shares=shares, codes=codes)
 
     def since(self, head: Header) -> tuple[int | None, ...]:
-        """For each result, the first microsecond at which a window with the result may start, by a header of groups."""
+        """Return for each result the first microsecond at which a window with it may start, by a header of groups."""
         groups = head.current
         return tuple(known_since(groups[view.group], view.fields) for view in self.sharing.views)
 
