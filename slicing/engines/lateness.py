@@ -78,11 +78,11 @@ class FamilyProgress(Progress):
         self.family, self.compares = family, compares
         self.by_end = False  # whether windows are told apart by their ends alone
 
-    def judged_at(self, watermark: int) -> list[int]:
+    def lateness_instants(self, watermark: int) -> list[int]:
         """Return the instants after which open and accepting windows end; none without a watermark."""
         return [watermark - self.waits, watermark - self.grace] if watermark else []
 
-    def judge(self, slices: Array) -> tuple[Array, Array]:
+    def accepted_and_late(self, slices: Array) -> tuple[Array, Array]:
         """Return which slices a window accepts, and which are late for at least one window: `bool[n]` each."""
         accepting, last = self.state.first_accepting, self.family.last_window(slices)
         accepted = last >= accepting

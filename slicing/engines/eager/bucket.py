@@ -74,9 +74,9 @@ class EagerBucket(Bucket):
         """Fold records, in their order, into every open window that covers them; return and count the late ones."""
         late_for_all = late_for_some = 0
         for records in shipped:
-            judged = [each.judge(records.index) for each in self.families]
-            accepted = np.logical_or.reduce([takes for takes, _ in judged])
-            refused = np.logical_or.reduce([refuses for _, refuses in judged])
+            by_family = [each.accepted_and_late(records.index) for each in self.families]
+            accepted = np.logical_or.reduce([takes for takes, _ in by_family])
+            refused = np.logical_or.reduce([refuses for _, refuses in by_family])
             late_for_all += int(np.sum(refused & ~accepted))
             late_for_some += int(np.sum(refused & accepted))
             if len(records.index):
@@ -256,7 +256,7 @@ class EagerBucket(Bucket):
         for each in self.families:
             if held := each.windows.held():
                 found += [int(each.family.window_start(held[0])), int(each.family.window_end(held[-1]))]
-            found += each.judged_at(self.head.passed)
+            found += each.lateness_instants(self.head.passed)
         return found
 
     def extent(self) -> dict[str, int]:

@@ -187,7 +187,7 @@ class SessionBucket(Bucket):
     def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
         """Keep the rows of a micro-batch that are not late by the rule `late_by`; return and count the late ones."""
         new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
-        ends = self._ends_to_judge(new)
+        ends = self._deciding_ends(new)
         self._accepting = self.progress.state.first_accepting
         late = ends <= self._accepting
         refused = self._refused(new.take(late))
@@ -205,7 +205,7 @@ class SessionBucket(Bucket):
         """Keep all sessions of a history: only the first records of the stream tell which of them continue."""
         self.new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
 
-    def _ends_to_judge(self, rows: Block) -> Array:
+    def _deciding_ends(self, rows: Block) -> Array:
         """Return the end that decides lateness: of each row, or of the session to which it belongs now."""
         if self.session.late_by != SESSION or not len(rows):
             return ends_of(rows)
@@ -337,8 +337,8 @@ class SessionBucket(Bucket):
 
     def _accepted(self, rows: Block) -> Array:
         """Return which rows of signals belong to accepted records; signals of refused sessions lie in no other one."""
-        judged = self.session.late_by != SESSION
-        return ends_of(rows) > self._accepting if judged else np.ones(len(rows), dtype=bool)
+        by_interval = self.session.late_by != SESSION
+        return ends_of(rows) > self._accepting if by_interval else np.ones(len(rows), dtype=bool)
 
     @cached_property
     def _purged(self) -> Array:

@@ -120,11 +120,11 @@ class EndedSessionBucket(SessionBucket):
         self._new_ends = new_ends
         if self.session.late_by == SESSION:
             rows = concat(self.marks, [intervals_of(self, shipped), new_ends])
-            judged = self._ends_to_judge(rows)[len(rows) - len(new_ends) :]
+            deciding = self._deciding_ends(rows)[len(rows) - len(new_ends) :]
         else:
-            judged = ends_of(new_ends)
+            deciding = ends_of(new_ends)
         late = super().accept(shipped)
-        self._new_ends = new_ends.take(np.flatnonzero(judged > self._accepting))
+        self._new_ends = new_ends.take(np.flatnonzero(deciding > self._accepting))
         return late
 
     def _chains(self, rows: Block) -> tuple[Array, Array]:

@@ -111,14 +111,14 @@ class SlicedBucket(Bucket):
         Lateness is decided per slice, as all records of a slice belong to the same windows.
         """
         block = fold(self.shape, shipped)
-        judged = [each.judge(block.index) for each in self.families]
-        accepted = np.logical_or.reduce([takes for takes, _ in judged])
-        refused = np.logical_or.reduce([refuses for _, refuses in judged])
+        by_family = [each.accepted_and_late(block.index) for each in self.families]
+        accepted = np.logical_or.reduce([takes for takes, _ in by_family])
+        refused = np.logical_or.reduce([refuses for _, refuses in by_family])
         late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
         self._note_refused(block.index[~accepted])
         late = tuple(
             Refused(block.take(np.flatnonzero(refuses)), each.state.first_accepting, self.head.watermark)
-            for each, (_, refuses) in zip(self.families, judged, strict=True)
+            for each, (_, refuses) in zip(self.families, by_family, strict=True)
         )
         open_rows = block if accepted.all() else block.take(np.flatnonzero(accepted))
         self.slices.take(self.merged.redirected(open_rows))
@@ -386,7 +386,7 @@ class SlicedBucket(Bucket):
         """Return the start of the first stored slice, the end of the last one, and the instants of lateness."""
         spans, start = self.head.spans(), self.shape.family.slice_start
         held = [int(start(int(index))) for index in (spans[:, 0].min(), spans[:, 1].max())] if len(spans) else []
-        return held + [at for each in self.families for at in each.judged_at(self.head.passed)]
+        return held + [at for each in self.families for at in each.lateness_instants(self.head.passed)]
 
     def _forget_other_triggers(self) -> None:
         """Remove the caches that this trigger does not update; a later trigger rebuilds them."""
