@@ -497,8 +497,8 @@ class EmittingStream(Stream):
         rows = self._expected(before, now)
         self._close(self.refusing, {self.grace: self.watermark} if self.emission.fires_late else self.gone)
         if self._last_gone() > last:
-            taking = self.emission.fires_late and not self._closed(self._last_gone(), self.refusing)
-            self.compares = isinstance(self.emission, OnChange) or taking
+            is_accepting = self.emission.fires_late and not self._closed(self._last_gone(), self.refusing)
+            self.compares = isinstance(self.emission, OnChange) or is_accepting
         return rows
 
     @staticmethod

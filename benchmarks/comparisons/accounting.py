@@ -141,7 +141,7 @@ class Feed:
         """Run one micro-batch on a store, as on Spark; return its cost and how many windows it closes, 0 on a copy."""
         kept = dict(memory._kept)
         bucket = self._bucket(store)
-        before, now = bucket.head.done, 1000 * self.batches  # a micro-batch a second
+        before, now = bucket.head.next_to_fire, 1000 * self.batches  # a micro-batch a second
         bucket.accept(self._shipped(slices))
         moment = MicroBatchTime(bucket.head.watermark if watermark is None else watermark, now * 1000)
         results = sum(map(len, bucket.close(moment)))
@@ -150,7 +150,7 @@ class Feed:
             memory._kept.update(kept)
         else:
             self.results += results
-        return _counts(bucket.pages), bucket.head.done - before
+        return _counts(bucket.pages), bucket.head.next_to_fire - before
 
     def forget(self) -> None:
         """Reset the counts."""

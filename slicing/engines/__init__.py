@@ -1,4 +1,4 @@
-"""One bucket through its micro-batches: accept records that are not late, close windows, emit open ones.
+"""The engines: each processes one bucket in a micro-batch. It accepts records, fires windows and saves the state.
 
-Only here assembly and state meet.
+Assembly and state are combined only here.
 """

@@ -1,4 +1,4 @@
-"""All windows of bounded input, which is never late: of one family or of several, from the same slices."""
+"""Assemble all windows of bounded input, which has no late records. Several families share the same slices."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from slicing.windows.families.several import leader
 from slicing.windows.time.slices import FOREVER
 
 Assemble: TypeAlias = Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]
-"""Makes windows of the family with a number: of its shape, its trees and the rows of its slices."""
+"""Assembles the windows of one family, given the number of the family, its shape, its trees and its slices' rows."""
 
 
 def every_window(number: int, shape: Shape, trees: Sequence[str], rows: Block) -> Iterator[Windows]:
-    """All windows of a family that hold a record."""
+    """Return all windows of a family that hold a record."""
     return assemble(shape, trees, rows)
 
 
 def all_frames(
     shape: Shape, trees: Sequence[str], rows: Block, wide: bool = False, assembled: Assemble = every_window
 ) -> Iterator[Windows]:
-    """The windows that hold a record of a folded block; `trees` are those of family after family.
+    """Yield the windows that hold a record of a folded block; `trees` are those of all families, one after another.
 
-    If they are `wide` those of the family whose windows hold all others, with these beside them. `assembled` may make
-    some of the windows only.
+    With `wide`, yield only the windows of the primary family, together with their aligned windows. `assembled` may
+    assemble only some of the windows.
     """
     families, count = shape.family.families, len(shape.kernels)
     leading = [leader(families) or 0] if wide else range(len(families))
@@ -42,15 +42,15 @@ def all_frames(
         own = shape.over(families[number])
         frames = assembled(number, own, trees[number * count : (number + 1) * count], rows)
         if wide:
-            frames = _side_by_side(shape, number, rows, frames)
+            frames = _with_aligned(shape, number, rows, frames)
         for frame in without_repeats(families[number], frames, by_end=wide):
             yield replace(frame, family=number) if number else frame
 
 
 def frames_of_records(shape: Shape, trees: Sequence[str], blocks: Iterable[Block]) -> Iterator[Windows]:
-    """The windows that hold a record of blocks that keep records, however many: what does not fit is spilled.
+    """Yield the windows that hold a record, from blocks of records. Records that do not fit into memory are spilled.
 
-    Blocks are read one after another. Raises TooLarge for a window that does not fit.
+    Blocks are read one after another. Raises TooLarge for a window that does not fit into memory.
     """
     families, count = shape.family.families, len(shape.kernels)
     with ExitStack() as stack:
@@ -64,12 +64,12 @@ def frames_of_records(shape: Shape, trees: Sequence[str], blocks: Iterable[Block
                     yield replace(frame, family=number) if number else frame
 
 
-def _side_by_side(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:
-    leads, sorted_rows = shape.family.families[number], by_key(shape, rows)
+def _with_aligned(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:
+    primary, sorted_rows = shape.family.families[number], by_key(shape, rows)
     others = [family for at, family in enumerate(shape.family.families) if at != number]
     for frame in frames:
         held = sorted_rows if frame.names is rows.names else by_key(shape, under(rows, frame.names))
-        ends = leads.window_end(frame.windows) - 1
+        ends = primary.window_end(frame.windows) - 1
         yield replace(frame, beside=tuple(_picked(shape, family, held, frame, ends) for family in others))
 
 

@@ -1,7 +1,8 @@
-"""The base of all engines: one bucket over its store during one micro-batch.
+"""The base class of all engines: one bucket and its state store during one micro-batch.
 
-One instance lives for one micro-batch: `accept` the new records, then run `close` to its end, which writes what is
-left. Nothing else may be kept between the two, nor after. Opening a bucket changes nothing in its store.
+An instance lives for one micro-batch: call `accept` with the new records, then exhaust `close`, which writes the
+remaining state. No other state may be kept between the two calls or after them. Opening a bucket does not change its
+store.
 """
 
 from __future__ import annotations
@@ -41,85 +42,85 @@ from slicing.windows.time.slices import FOREVER
 
 
 class OpenBucket(Protocol):
-    """One bucket in one micro-batch, as stages see it: `pages` are its state, `head` their header."""
+    """The interface of an engine: one bucket in one micro-batch. `pages` is its state, `head` is their header."""
 
     pages: Pages
     head: Header
 
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
-        """Store records of a history that ends at a watermark; windows that end by then are never emitted."""
+        """Store the records of a history that ends at `at.watermark`; windows that end by then never fire."""
 
     @property
     def since(self) -> tuple[int | None, ...]:
-        """For each result the microsecond from which on windows must begin to have it, None where all do."""
+        """For each result, the first microsecond at which a window with the result may start; None if all have it."""
 
     def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
-        """Take the signals and values of the new records that the trigger asks for, before `accept`."""
+        """Take the signals and values of the new records that the trigger asks for; called before `accept`."""
 
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
-        """Keep the new records that open windows accept, return and count the late ones."""
+        """Keep the new records that open windows accept; return and count the late ones."""
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
-        """Yield all that fires in the micro-batch, then write the state that is left."""
+        """Yield the windows that fire in the micro-batch, then write the remaining state."""
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
+        """Yield the windows that are looked up, with the records so far. This does not change the state."""
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the slices of the windows that are asked for, of one key; a read, which changes nothing."""
+        """Yield the slices of the windows of one key that are looked up. This does not change the state."""
 
     @property
     def known_from(self) -> int:
-        """The first microsecond from which on all that was accepted is there."""
+        """The first microsecond from which on all accepted records are still in the state."""
 
     def known_since(self, starts: Array) -> Array:
-        """From when on all that was accepted is there of windows that begin at some microseconds."""
+        """Return, for windows that start at `starts`, from which microsecond on their accepted records are complete."""
 
     def extent(self) -> dict[str, int]:
-        """How many open windows and slices the state spans; no page is read."""
+        """Count the open windows and the slices that the state spans, without reading a page."""
 
     def check(self) -> None:
         """Assert the invariants between header and pages."""
 
 
 class Around:
-    """An engine around another one, to which it hands on what it does not translate; a base of `OpenBucket`s."""
+    """A wrapper around another engine, to which it delegates all calls that a subclass does not override."""
 
     def __init__(self, engine: OpenBucket):
         self.engine, self.pages, self.head = engine, engine.pages, engine.head
 
     @property
     def since(self) -> tuple[int | None, ...]:
-        """For each result the microsecond from which on windows must begin to have it, None where all do."""
+        """For each result, the first microsecond at which a window with the result may start; None if all have it."""
         return self.engine.since
 
     def stored(self, shipped: Sequence[Any]) -> Sequence[Any]:
-        """Return what has been shipped as the engine stores it."""
+        """Return shipped rows in the form in which the engine stores them."""
         raise NotImplementedError
 
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
-        """Store records of a history that ends at a watermark; windows that end by then are never emitted."""
+        """Store the records of a history that ends at `at.watermark`; windows that end by then never fire."""
         self.engine.load(self.stored(shipped), at)
 
     def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
-        """Take the signals and values of the new records that the trigger asks for, before `accept`."""
+        """Take the signals and values of the new records that the trigger asks for; called before `accept`."""
         self.engine.hear(signals, numbers)
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
-        """Yield all that fires in the micro-batch, then write the state that is left."""
+        """Yield the windows that fire in the micro-batch, then write the remaining state."""
         return self.engine.close(at)
 
     @property
     def known_from(self) -> int:
-        """The first microsecond from which on all that was accepted is there."""
+        """The first microsecond from which on all accepted records are still in the state."""
         return self.engine.known_from
 
     def known_since(self, starts: Array) -> Array:
-        """From when on all that was accepted is there of windows that begin at some microseconds."""
+        """Return, for windows that start at `starts`, from which microsecond on their accepted records are complete."""
         return self.engine.known_since(starts)
 
     def extent(self) -> dict[str, int]:
-        """How many open windows and slices the state spans; no page is read."""
+        """Count the open windows and the slices that the state spans, without reading a page."""
         return self.engine.extent()
 
     def check(self) -> None:
@@ -128,33 +129,34 @@ class Around:
 
 
 class StoredWaiting(Waiting, Protocol):
-    """The answer to the question `waiting`, of which the process keeps something."""
+    """A dirty set whose marks the bucket cache may keep."""
 
     def kept(self) -> dict[str, Block]:
-        """What the process keeps, by name."""
+        """Return the blocks that the bucket cache keeps, by name."""
 
 
 class StoredPairs(OpenPairs, Protocol):
-    """The answer to the question `pairs`, which is stored with the micro-batch."""
+    """Open pairs whose trigger state is stored with the micro-batch."""
 
     names: set[str]  # of its lists of pages
 
     def save(self) -> None:
-        """Store what is new."""
+        """Store the changes of this micro-batch."""
 
     def kept(self) -> dict[str, Block]:
-        """What the process keeps, by name."""
+        """Return the blocks that the bucket cache keeps, by name."""
 
 
 class Bucket:
-    """One bucket in one micro-batch; subclasses are the engines. `pages` are its state, `head` their header.
+    """One bucket in one micro-batch; the engines are subclasses. `pages` is its state, `head` is their header.
 
-    `first` are the first windows that have not fired, of each family, of a bucket never seen. Raises StateMismatch.
+    `first` is the next window to fire of each family, for a bucket without state. Raises StateMismatch if the stored
+    state is that of another query.
     """
 
     shape: Shape
     cannot_lack: ClassVar[str] = NOT_KEPT
-    """Why wide rows of this engine cannot go on while some of their windows lack records, empty if they can."""
+    """The reason why this engine cannot continue wide rows in which some windows lack records; empty if it can."""
 
     def __init__(self, fingerprint: Fingerprint, store: Store, trigger: Trigger, first: Sequence[int]):
         self.trigger, self.zones, self.fingerprint = trigger, fingerprint.zones, fingerprint
@@ -168,57 +170,57 @@ class Bucket:
 
     @property
     def since(self) -> tuple[int | None, ...]:
-        """For each result the microsecond from which on windows must begin to have it, None where all do."""
+        """For each result, the first microsecond at which a window with the result may start; None if all have it."""
         return tuple(map(known_since, self.head.current))
 
     def over_stored(self, shape: Shape, wait: int, wide: bool) -> Shape:
-        """Return the shape over the cut of the checkpoint; windows that are new there begin where none has ended.
+        """Return the shape over the slices of the checkpoint; an added family starts with its first open window.
 
-        Raises StateMismatch where wide rows had windows that lack records, and cannot go on with them.
+        Raises StateMismatch if windows of wide rows lack records and this engine or trigger does not support that.
         """
         family = over_stored(self.head, self.fingerprint, shape.family)
         if not wide:
             step_apart(self.head.families)
-        for walk, own in zip(self.head.families, family.families, strict=True):
-            if walk.added:
+        for state, own in zip(self.head.families, family.families, strict=True):
+            if state.added:
                 passed = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
-                if walk.done < passed:
-                    walk.done = walk.taking = walk.kept = passed
-                walk.added = walk.done > own.first_open(self.head.passed, 0)
+                if state.next_to_fire < passed:
+                    state.next_to_fire = state.first_accepting = state.retained_from = passed
+                state.added = state.next_to_fire > own.first_open(self.head.passed, 0)
         if wide:
             check_lacking(self.head.families, self.cannot_lack or self.trigger.cannot_lack())
             step_together(self.head.families, family.families)
         return self.known(shape).over(family)
 
     def _first_after_history(self, family: Family) -> int:
-        """The first window that ends after the history of a warm start."""
+        """Return the first window that ends after the history of a warm start."""
         return family.first_open(self.head.warm, 0) if self.head.warm else -FOREVER
 
     def known(self, shape: Shape) -> Shape:
-        """Return the shape with what windows must be to have its results."""
+        """Return the shape with the instant from which on windows must start to have each result."""
         since = self.since
         if all(at is None for at in since):
             return shape
         return replace(shape, since=tuple(since[place] for place in shape.places))
 
     def open_cache(self, shape: Shape, read: Callable[[int, int], Iterable[Block]] = lambda first, end: ()) -> Recent:
-        """What the process has kept of this bucket since its last micro-batch under this trigger."""
+        """Return the bucket cache as the last micro-batch under this trigger has left it."""
         return Recent(shape, self.head.nonce, str(self.trigger), read)
 
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
-        """Keep the new records that open windows accept, return and count the late ones."""
+        """Keep the new records that open windows accept; return and count the late ones."""
         raise NotImplementedError
 
     def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
-        """Take the signals and values of the new records that the trigger asks for, before `accept`."""
+        """Take the signals and values of the new records that the trigger asks for; called before `accept`."""
         self.heard, self.numbers = signals, numbers
 
     @of_stage(ASSEMBLE)
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
-        """Store records of a history that ends at a watermark; windows that end by then are never emitted.
+        """Store the records of a history that ends at `at.watermark`; windows that end by then never fire.
 
-        Only before the first records of the stream. Several loads of one history add up. Its records have not fired:
-        they wait for a trigger that fires open windows early.
+        Call this only before the first records of the stream. Several loads of one history add up. For a trigger that
+        fires open windows early, the records of the history count as not fired.
         """
         self.head.clock, self.head.warm = at.clock, at.watermark
         with self.resources:
@@ -227,32 +229,32 @@ class Bucket:
             self.save()
 
     def take_history(self, shipped: Sequence[Any], until: int) -> None:
-        """Take records of a history, none of which is late, and pass the windows that end by an instant."""
+        """Store the records of a history, none of which is late. Windows that end by `until` count as fired."""
         raise NotImplementedError
 
     @of_stage(ASSEMBLE)
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
-        """Yield all that fires in the micro-batch, then write the state that is left."""
+        """Yield the windows that fire in the micro-batch, then write the remaining state."""
         with self.resources:
             yield from micro_batch(self, self.trigger, at)
 
     def advance(self, watermark: int) -> None:
-        """Let a watermark, in microseconds, close windows."""
+        """Find the windows that a watermark, in microseconds, closes."""
 
     def retire(self) -> None:
-        """Store what is left, now that the closed windows have been read."""
+        """Store the remaining records, after the closed windows have been emitted."""
 
     def save(self) -> None:
-        """Write the header, and keep in the process what the next micro-batch is likely to need."""
+        """Write the header, and keep blocks in the bucket cache for the next micro-batch."""
         self.head.nonce = self.keep()
         if self.zones:
             self.head.zones = parts(self.zones, self.cut_at())
         self.pages.save_header()
 
     def note_early(self) -> None:
-        """Store what the trigger asks about open pairs; forget what another trigger has asked about them.
+        """Store the dirty set or the pairs' state of this trigger, and remove the state of other triggers.
 
-        New records wait where the trigger has not asked what waits.
+        If the trigger has a dirty set and has not asked for it in this micro-batch, the new records are added to it.
         """
         own: set[str] = set()
         if (waiting := self.trigger.waiting_of(self)) is not None:
@@ -262,7 +264,7 @@ class Bucket:
         if self.open_pairs:
             self.open_pairs.save()
             own = {COUNTS} | self.open_pairs.names
-        families = {walk.id for walk in self.head.families}
+        families = {state.id for state in self.head.families}
         for name in [name for name in self.head.lists if f"{EARLY} " in name]:
             of = parse(name)
             if of.which not in own or (of.which in (MEMORY, STATE, VALUES) and of.family not in families):
@@ -270,101 +272,102 @@ class Bucket:
         self.head.trigger = self.trigger.stored
 
     def kept_early(self) -> dict[str, Block]:
-        """What the process keeps of that, by name."""
+        """Return the blocks of the dirty set or of the pairs that the bucket cache keeps, by name."""
         if self.open_pairs:
             return self.open_pairs.kept()
         waiting = self.trigger.waiting_of(self)
         return {} if waiting is None else waiting.kept()
 
     def cut_at(self) -> list[int]:
-        """Instants around all that the state was cut by, for a start with other time zone data.
+        """Return instants, in microseconds, that enclose all slices and windows of the state.
 
-        What tells which windows have closed counts too, though nothing may be left of them: what they hold is late.
+        The header keeps the part of each time zone between them, for a restart with other time zone data. They include
+        the instants that decide lateness, even if no slice is left there.
         """
         return []
 
     def keep(self) -> str:
-        """Keep blocks in the process for the next micro-batch; return the nonce that they are found by."""
+        """Keep blocks in the bucket cache for the next micro-batch; return the nonce under which they are found."""
         raise NotImplementedError
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
+        """Yield the windows that are looked up, with the records so far. This does not change the state."""
         raise NotImplementedError
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the slices of the windows that are asked for, of one key; a read, which changes nothing."""
+        """Yield the slices of the windows of one key that are looked up. This does not change the state."""
         self._unanswered("pieces")
 
     @property
     def known_from(self) -> int:
-        """The first microsecond from which on all that was accepted is there."""
+        """The first microsecond from which on all accepted records are still in the state."""
         return -FOREVER
 
     def known_since(self, starts: Array) -> Array:
-        """From when on all that was accepted is there of windows that begin at some microseconds."""
+        """Return, for windows that start at `starts`, from which microsecond on their accepted records are complete."""
         return np.full(len(starts), self.known_from)
 
     @property
     def pair_bytes(self) -> int:
-        """About how many bytes a pair takes: its results and its key."""
+        """The approximate size of a (key, window) pair in bytes: its results and its key."""
         return self.shape.pair_bytes
 
-    # What triggers ask. A kind of windows that cannot answer has refused the trigger when the query was built.
+    # Called by triggers. A window kind that lacks one of them has refused the trigger when the query was built.
 
     def closing(self) -> Panes:
-        """Pairs whose window the watermark of this micro-batch closes."""
+        """Return the pairs whose window the watermark of this micro-batch closes."""
         self._unanswered("closing")
 
     def touched(self) -> Panes:
-        """Open pairs that hold a new record."""
+        """Return the open pairs that hold a new record."""
         self._unanswered("touched")
 
     def newest(self) -> Panes:
-        """For each key with new records: the first open window that holds its newest record, if it holds a new one."""
+        """Return, for each key with new records, its latest window, if that holds a new record."""
         self._unanswered("newest")
 
     def late(self) -> Panes:
-        """Pairs that have fired at their close and got a late record."""
+        """Return the pairs that have fired at their end and hold a new record: late firings."""
         self._unanswered("late")
 
     def changed(self, tombstones: bool) -> Panes:
-        """Pairs that close with another result than the window before."""
+        """Return the pairs that close and whose result differs from that of the previous window."""
         self._unanswered("changed")
 
     @property
     def waiting(self) -> StoredWaiting:
-        """Open pairs with records since their last firing."""
+        """The dirty set: open pairs with records since their last firing."""
         self._unanswered("waiting")
 
     def pairs(self, remembers: Remembered | None, counts_keys: bool) -> OpenPairs:
-        """Open pairs, with what is remembered of them, and of their keys."""
+        """Return the open pairs, with the trigger's state for each pair and each key."""
         renew_state(self.pages, self.shape, self.trigger)
         self.open_pairs = self.all_pairs(remembers, counts_keys)
         return self.open_pairs
 
     def closing_pairs(self, remembers: Remembered | None) -> Iterator[Candidates]:
-        """Pairs that are about to close; what is to be remembered of them is not stored."""
+        """Yield the pairs that this micro-batch closes; changes of the trigger's state for them are not stored."""
         renew_state(self.pages, self.shape, self.trigger)
         return self.all_pairs(remembers, False, closing=True).candidates(everything=True)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> StoredPairs:
-        """Open pairs as this engine has them; if `closing`, those that are about to close, all of them at once."""
+        """Return the open pairs of this engine, or, with `closing`, the pairs that this micro-batch closes."""
         self._unanswered("pairs")
 
     def _unanswered(self, question: str) -> NoReturn:
         raise AssertionError(f"{type(self).__name__} is not asked for {question}, as {self.trigger} does")
 
     def extent(self) -> dict[str, int]:
-        """How many open windows and slices the state spans; no page is read."""
+        """Count the open windows and the slices that the state spans, without reading a page."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Assert the invariants between header and pages: every page of a list is there, and in one list only."""
+        """Assert the invariants between header and pages: every page of a list exists, and is in one list only."""
         names = [page_name(entry) for entries in self.head.lists.values() for entry in entries]
         assert len(names) == len(set(names)), "a page belongs to one list"
         assert all(self.pages.store.get(name) for name in names)
 
 
 def known_rows(nodes: PageLists, name: str, kept: Mapping[str, Block]) -> Block | None:
-    """The rows of a list that the process has; none if there is no page; None if they have to be read."""
+    """Return the cached rows of a list, an empty block if it has no page, or None if its pages must be read."""
     return kept.get(name) if name in kept or nodes.entries(name) else empty(nodes.shape)

@@ -1,8 +1,8 @@
-"""The dirty set: which slices of which keys got records since their windows fired early, and how many records.
+"""The dirty set: for each slice and key, the number of records since its windows last fired early.
 
-Marks are appended as records come. Those that fire are not taken out of their pages: the same number of records is
-appended with a minus. Only when more than half of all rows cancel each other, the rest is written anew. So a
-micro-batch writes in proportion to its own records and firings, however many marks wait.
+Marks are appended as records arrive. Marks that fire are not removed from their pages: rows with the negative number of
+records are appended. When more than half of all rows cancel each other, the rest is rewritten. So a micro-batch
+writes in proportion to its own records and firings, however many marks wait.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ def _all(marks: Block) -> Block:
 
 
 class DirtySet:
-    """Marks: blocks without partials, durable. `nodes` are of a shape of no kernels.
+    """The stored marks of a bucket: blocks without partials. The shape of `nodes` has no kernels.
 
-    `kept` has all rows that are stored, in any order and not folded, if the process still has them; else they are read.
-    `chosen` returns those of some marks that still count. All methods take the new marks, and `first`, the first slice
-    that an open window covers: marks of earlier slices are forgotten.
+    `kept` has all stored rows, in any order and not folded, if they are in the bucket cache; otherwise they are read.
+    `chosen` returns the marks that still count. All methods take the new marks and `first`, the first slice that an
+    open window covers; marks of earlier slices are forgotten.
     """
 
     def __init__(self, nodes: PageLists, kept: Block | None, chosen: Chosen = _all):
         self.nodes, self.kept, self._chosen = nodes, kept, chosen
 
     def add(self, new: Block, first: int) -> None:
-        """Let new marks wait."""
+        """Add new marks; nothing fires."""
         self.kept = None
         self._forget_before(first)
         self.nodes.append(PENDING, new.between(first, FOREVER))
 
     def take_all(self, new: Block, first: int) -> Block:
-        """Return all marks, which wait no longer."""
+        """Remove and return all marks."""
         everything = self._live(concat(self.nodes.shape, [self._stored(), new.between(first, FOREVER)]), first)
         self.nodes.drop(PENDING)
         self.kept = None
         return everything
 
     def take(self, new: Block, first: int, ready: Ready) -> Block:
-        """Return the marks that are ready, which wait no longer. `ready` goes by nothing but the marks of a key."""
+        """Remove and return the marks that are ready. `ready` may depend only on the marks of a key."""
         new = new.between(first, FOREVER)
         if self.kept is not None and not len(new):
-            # What was not ready is not now; marks that are not held may be those of another trigger.
+            # Marks that were not ready before are not ready now. Marks not in the cache may be of another trigger.
             self._drop_expired(first)
             return new
         stored = self._stored() if self.kept is None else self.kept
@@ -80,7 +80,7 @@ class DirtySet:
         return due
 
     def _drop_expired(self, first: int) -> None:
-        """Remove the pages of which all slices are earlier; none is read."""
+        """Remove the pages whose slices are all earlier, without reading them."""
         entries = self.nodes.entries(PENDING)
         expired = [entry for entry in entries if entry[2] <= first]
         if expired and self.kept is not None:
@@ -91,7 +91,7 @@ class DirtySet:
                 self.nodes.drop(PENDING)
 
     def _forget_before(self, first: int) -> None:
-        """Forget marks of earlier slices, a window at a time: it may be long until all are taken."""
+        """Forget marks of earlier slices once they are a window old: it may be long until all marks are taken."""
         entries = self.nodes.entries(PENDING)
         old = [entry for entry in entries if entry[1] < first - self.nodes.shape.family.longest]
         if not old:
@@ -111,16 +111,16 @@ class DirtySet:
 
 
 def _within(rows: Block, marks: Block, inside: bool) -> Block:
-    """The rows whose slice and key are those of a mark, or the others; both have the same names."""
+    """Return the rows with the slice and key of a mark, or, without `inside`, the others; both have the same names."""
     pairs = Pairs.over(np.concatenate([rows.index, marks.index]), len(marks.names))
     held = np.isin(pairs.pack(rows.keys, rows.index), pairs.pack(marks.keys, marks.index))
     return rows.take(held == inside)
 
 
 class WaitingSlices:
-    """The question `waiting`, answered by a dirty set: `panes` gives the open windows that hold some marks.
+    """The open windows in a dirty set of slices: `panes` returns the open windows that hold given marks.
 
-    `new` and `first` are asked when a trigger asks, which is once in a micro-batch.
+    `new` and `first` are called when a trigger asks, which is once in a micro-batch.
     """
 
     def __init__(
@@ -130,24 +130,24 @@ class WaitingSlices:
         self.asked = False
 
     def none(self) -> None:
-        """Fire nothing."""
-        self.dirty.add(*self._news())
+        """Fire nothing: the new records are added to the dirty set."""
+        self.dirty.add(*self._new_marks())
 
     def all(self) -> Panes:
-        """Fire all that wait."""
-        return self._found(self.dirty.take_all(*self._news()))
+        """Return all windows in the dirty set, which then is empty."""
+        return self._panes_of(self.dirty.take_all(*self._new_marks()))
 
     def ready(self, chosen: Ready) -> Panes:
-        """Fire those that `chosen` returns true for, of the marks."""
-        return self._found(self.dirty.take(*self._news(), chosen))
+        """Return the windows of the marks for which `chosen` returns true, and remove these marks."""
+        return self._panes_of(self.dirty.take(*self._new_marks(), chosen))
 
-    def _news(self) -> tuple[Block, int]:
+    def _new_marks(self) -> tuple[Block, int]:
         self.asked = True
         return without_partials(self._new()), self._first()
 
-    def _found(self, marks: Block) -> Panes:
+    def _panes_of(self, marks: Block) -> Panes:
         return self._panes(marks) if len(marks) else NONE
 
     def kept(self) -> dict[str, Block]:
-        """What the process keeps of the marks, by name."""
+        """Return the marks that the bucket cache keeps, by name."""
         return {PENDING: self.dirty.kept} if self.dirty.kept else {}

@@ -1,4 +1,4 @@
-"""The windows of one bucket of bounded input as of given instants: point-in-time features.
+"""Point-in-time features: the windows of one bucket of bounded input that end at given instants.
 
 ::
 
@@ -28,7 +28,7 @@ from slicing.windows.lookback import Lookback
 
 @dataclass(frozen=True)
 class Instants:
-    """Instants of keys: microseconds, in any order, null where there is none; a row of `names` for each."""
+    """Instants of keys: microseconds in any order, null for no instant; row i of `names` is the key of instant i."""
 
     times: pa.Array
     names: pa.Table
@@ -36,17 +36,17 @@ class Instants:
 
 @dataclass(frozen=True)
 class Found:
-    """Windows as of the instants `rows`, by key and time; further lengths are aligned with the first."""
+    """The windows as of the instants `rows`, by key and time; windows of further lengths are aligned with the first."""
 
     rows: Array
     windows: Windows
 
 
 def features(shape: Shape, rows: Block, asked: Sequence[Instants]) -> Iterator[tuple[int, Found]]:
-    """The windows as of all instants, with the number of the batch that these are of.
+    """Yield the windows as of all instants, each frame with the number of its batch of instants.
 
-    `rows` are folded; `shape` has a family for each length. Combines per window of m rows of its key: none for additive
-    aggregates, else at most 2 log2(m); and one for each row. Memory: the rows twice, and PORTION_BYTES.
+    `rows` are folded; `shape` has one family for each length. Cost: one combine per row, and per window of m rows of
+    its key at most 2 log2(m) combines, none for additive aggregates. Memory: the rows twice, and PORTION_BYTES.
     """
     codes, names = encode_keys(pa.concat_tables([rows.names, *(each.names for each in asked)]))
     ends = np.cumsum([len(rows.names), *(len(each.names) for each in asked)])
@@ -58,21 +58,21 @@ def features(shape: Shape, rows: Block, asked: Sequence[Instants]) -> Iterator[t
 
 
 def _by_key_and_time(keys: Array, times: pa.Array, most: int) -> Iterator[Array]:
-    """Yield all rows in order, a number at a time: neighbours in the history are looked up together."""
+    """Yield the positions of all rows by key and time, at most `most` at a time: neighbours are looked up together."""
     rows, _ = order(keys, np.asarray(times.fill_null(0)))
     return (rows[start:end] for start, end in even_runs(0, len(rows), most))
 
 
 def _by_key(block: Block) -> Block:
-    """The rows of a folded block, which are sorted by time, by key and time."""
+    """Return the rows of a folded block, which is sorted by time, sorted by key and time."""
     rows, _ = order(block.keys, np.zeros(len(block), dtype=np.int64))
     return block.take(rows)
 
 
 class _History:
-    """The rows of a bucket by key and time; `names` has their keys first, then those that are only asked for.
+    """The rows of a bucket by key and time; `names` has their keys first, then keys that only instants have.
 
-    `asked` has keys and times of all instants.
+    `asked` has the keys and times of all instants.
     """
 
     def __init__(self, shape: Shape, rows: Block, names: pa.Table, asked: Sequence[tuple[Array, pa.Array]]):
@@ -93,7 +93,7 @@ class _History:
         return show_place(self.shape.family, self.names, self.block.keys[row], self.block.index[row])
 
     def _reach(self, asked: Sequence[tuple[Array, pa.Array]]) -> Array:
-        """For each row the end of the longest window that it is in."""
+        """Return for each row the end, as a row, of the longest window that holds it."""
         longest = max(self.families, key=lambda family: family.size)
         lows, highs = [], []
         for keys, times in asked:
@@ -106,11 +106,11 @@ class _History:
         return reach_of(low[held], high[held], len(self.block))
 
     def _row(self, keys: Array, slices: Array) -> Array:
-        """The first row of each key from a slice on."""
+        """Return the first row of each key at or after a slice."""
         return np.searchsorted(self.at, self.pairs.pack(keys, slices))
 
     def found(self, rows: Array, keys: Array, times: pa.Array) -> Found:
-        """The windows of all lengths as of some instants, which are `rows` of those asked for together."""
+        """Return the windows of all lengths as of some instants; `rows` are the positions of these in their batch."""
         known, instants = np.asarray(times.is_valid()), np.asarray(times.fill_null(0))
         first = self.families[0]
         high = self._row(keys, first.end_slice(first.as_of(instants)))

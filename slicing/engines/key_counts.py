@@ -1,4 +1,4 @@
-"""How many records of each key have come since counting began, for triggers that count by key."""
+"""The number of records of each key since counting began, for triggers that count by key."""
 
 from __future__ import annotations
 
@@ -20,64 +20,64 @@ from slicing.triggers.candidates import Memory
 
 @dataclass(frozen=True)
 class Counting:
-    """The counts of some keys in one micro-batch: `int64[keys]` by code, now and from now on."""
+    """The counts of some keys in one micro-batch, `int64[keys]` by code: `now`, and `after` the trigger has fired."""
 
     now: Array
     after: Array
 
     def lower(self, keys: Array, counts: Array) -> None:
-        """Let keys, by their codes, have fired: the least count of a key holds."""
+        """Set the counts of keys that fire, given by codes; of several counts of a key, the least is kept."""
         np.minimum.at(self.after, keys, counts)
 
 
 class KeyCounts:
-    """A row for each key; it is kept for as long as the key has had records in open windows."""
+    """The stored counts, one row per key; a row is kept as long as the key has records in open windows."""
 
     def __init__(self, pages: Pages, shape: Shape, held: Mapping[str, Block], is_live: Callable[[Block], Array]):
         nodes = PageLists(pages, EARLY, with_memory(shape))
         self._memory = PairMemory(nodes, KEYS, held.get(f"{EARLY} {KEYS}"), is_live)
 
-    def begin(self, came: Block) -> Counting:
-        """The counts of the keys that `came` has names for, with its records."""
-        known = self._of(came).fired.copy()
-        np.add.at(known, came.keys, came.records)
+    def begin(self, new: Block) -> Counting:
+        """Return the counts of the keys in the names of `new`, including its records."""
+        known = self._of(new).fired.copy()
+        np.add.at(known, new.keys, new.records)
         return Counting(known, known.copy())
 
-    def end(self, came: Block, counts: Counting) -> None:
-        """Note what counts from now on.
+    def end(self, new: Block, counts: Counting) -> None:
+        """Note the counts after this micro-batch, to be stored by `save`.
 
-        A key that had no record in an open window begins at 0. Its old count may still be stored, and would hold again
-        if that 0 were not noted.
+        A key that had no record in an open window begins at 0. Its old count may still be stored, and would be valid
+        again if that 0 were not noted.
         """
-        every = np.arange(len(came.names))
-        before = self._of(came)
-        old = under(self._memory.gone, came.names).keys
+        every = np.arange(len(new.names))
+        before = self._of(new)
+        old = under(self._memory.gone, new.names).keys
         before.fired[old[old < len(every)]] = NEVER
-        self._memory.put(np.zeros_like(every), every, came.names, before, replace(before, fired=counts.after))
+        self._memory.put(np.zeros_like(every), every, new.names, before, replace(before, fired=counts.after))
 
-    def _of(self, came: Block) -> Memory:
-        every = np.arange(len(came.names))
-        of: Memory = self._memory.of(np.zeros_like(every), every, came.names, np.zeros(len(every), dtype=bool))
+    def _of(self, new: Block) -> Memory:
+        every = np.arange(len(new.names))
+        of: Memory = self._memory.of(np.zeros_like(every), every, new.names, np.zeros(len(every), dtype=bool))
         return of
 
     def save(self) -> None:
-        """Store what has been noted."""
+        """Store the noted counts."""
         self._memory.save()
 
     def kept(self) -> dict[str, Block]:
-        """What the process keeps, by name."""
+        """Return the blocks that the bucket cache keeps, by name."""
         return self._memory.kept()
 
 
 def of_pairs(counting: Counting | None, keys: Array) -> tuple[Array | None, Callable[[Array], None]]:
-    """The counts of the keys of pairs, and what sets them, as `Candidates` has them."""
+    """Return the counts of the keys of pairs and the function that sets them: two fields of `Candidates`."""
     if counting is None:
         return None, lambda counts: None
     return counting.now[keys], lambda counts: counting.lower(keys, counts)
 
 
 def has_key(block: Block) -> Callable[[Block], Array]:
-    """Whether rows are of keys that a block has rows of."""
+    """Return a function that tells for each row whether `block` has rows of its key."""
 
     def among(rows: Block) -> Array:
         codes = under(rows, block.names).keys

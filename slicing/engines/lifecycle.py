@@ -1,4 +1,4 @@
-"""The one loop of a micro-batch, for all kinds of windows and all triggers."""
+"""The processing of a micro-batch, for all kinds of windows and all triggers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from slicing.triggers.trigger import FINAL, Engine, Firing, MicroBatchTime, Trig
 
 
 class Stages(Engine, Protocol):
-    """An engine as the loop sees it."""
+    """The methods of an engine that `micro_batch` calls."""
 
     head: Header
 
     def advance(self, watermark: int) -> None:
-        """Let a watermark, in microseconds, close windows."""
+        """Find the windows that a watermark, in microseconds, closes."""
 
     def retire(self) -> None:
-        """Store what is left, now that the closed windows have been read."""
+        """Store the remaining records, after the closed windows have been emitted."""
 
     def save(self) -> None:
         """Write the header."""
 
 
 def micro_batch(engine: Stages, trigger: Trigger, at: MicroBatchTime) -> Iterator[Windows]:
-    """Yield all that fires in a micro-batch whose records have been accepted, then write the state that is left."""
-    at = _enter(engine.head, trigger, at)
+    """Yield the windows that fire in a micro-batch whose records have been accepted, then write the remaining state."""
+    at = _note_time(engine.head, trigger, at)
     yield from _fired(trigger.on_records(engine))
     engine.advance(at.watermark)
     yield from _fired(trigger.on_close(engine))
@@ -37,20 +37,20 @@ def micro_batch(engine: Stages, trigger: Trigger, at: MicroBatchTime) -> Iterato
     engine.save()
 
 
-def _enter(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatchTime:
-    """Enter a micro-batch in the header; return the time to go by, as neither watermark nor clock steps back.
+def _note_time(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatchTime:
+    """Note the time of a micro-batch in the header; return the time to use, as neither watermark nor clock steps back.
 
-    Except for a clock that the trigger lets step back. Where windows are by the clock, the watermark is the greatest
-    clock that was seen, and stays.
+    Some triggers let the clock step back. For windows over processing time the watermark is the greatest clock seen
+    so far, and never steps back.
     """
     head.clock = trigger.clock(head.clock, at.clock)
-    head.watermark = max(head.watermark, _going_on(head, at) if at.idle_after else at.watermark)
+    head.watermark = max(head.watermark, _idle_watermark(head, at) if at.idle_after else at.watermark)
     head.revision = trigger.revision(head.revision)
     return MicroBatchTime(head.watermark, head.clock)
 
 
-def _going_on(head: Header, at: MicroBatchTime) -> int:
-    """The watermark of a bucket that may be idle: without input, while Spark's stands still, it follows the clock.
+def _idle_watermark(head: Header, at: MicroBatchTime) -> int:
+    """Return the watermark of a bucket. While the input is idle and Spark's watermark stalls, it follows the clock.
 
     ::
 
@@ -58,18 +58,18 @@ def _going_on(head: Header, at: MicroBatchTime) -> int:
         input          *
         watermark   11:50:00   11:50:00   11:51:00   11:51:30
 
-    The header has the clock and the watermark of when one of them moved last, in milliseconds; input empties it.
+    `head.idle` has the clock and the watermark at the last advance of the watermark, in milliseconds; input clears it.
     """
     clock, watermark = head.clock // 1000, at.watermark // 1000
     if not head.idle or watermark > head.idle[1]:
         head.idle = [clock, max(watermark, head.watermark // 1000)]
     waited = clock - head.idle[0]
-    # Before there is a watermark no time is known that could go on.
+    # Before the first watermark there is no event time to advance.
     return (head.idle[1] + waited) * 1000 if head.idle[1] and waited * 1000 >= at.idle_after else at.watermark
 
 
 def _fired(firings: Iterable[Firing]) -> Iterator[Windows]:
-    """The windows of firings, with their kind; retractions and tombstones among them have one already."""
+    """Yield the windows of firings with the kind of the firing; retractions and tombstones already have a kind."""
     for kind, frames in firings:
         for frame in frames:
             yield replace(frame, kind=kind) if frame.kind == FINAL != kind else frame

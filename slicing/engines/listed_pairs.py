@@ -1,4 +1,4 @@
-"""The question `pairs` for windows that an engine lists, because records decide which there are, or there is one."""
+"""Open pairs for engines that list them: the windows depend on the records, or each key has only one window."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from slicing.triggers.panes import Panes
 
 @dataclass(frozen=True)
 class Listed:
-    """Open pairs: window `windows[i]` of the key `names[keys[i]]` holds `held[i]` records, `before[i]` of them before.
+    """Open pairs: window `windows[i]` of key `names[keys[i]]` holds `held[i]` records.
 
-    `panes` gives the pairs that a mask chooses.
+    `before[i]` of these were there before this micro-batch. `panes` returns the pairs that a mask chooses.
     """
 
     windows: Array
@@ -32,55 +32,55 @@ class Listed:
     held: Array
     before: Array
     panes: Callable[[Array], Panes]
-    came: Block  # the new records, under the same names
-    bounds: Callable[[], tuple[Array, Array]]  # where the windows start and end, in microseconds
+    new: Block  # the new records, with key codes into the same names
+    bounds: Callable[[], tuple[Array, Array]]  # the starts and ends of the windows, in microseconds
 
     def extents(self) -> Extents:
-        """Which windows of which keys they are."""
+        """Return the windows and keys of the pairs."""
         return Extents(*self.bounds(), self.keys, self.names)
 
-    signals: Mapping[str, Array] = field(default_factory=dict)  # those of the new records of each pair
+    signals: Mapping[str, Array] = field(default_factory=dict)  # by name, of the new records of each pair
     purge: Callable[[Array], None] = lambda chosen: None  # drops the records of pairs that a mask chooses
     numbers: Callable[[], tuple[Array, Array]] = lambda: (np.zeros(0, np.int64), np.zeros(0))  # as `Candidates`
-    purged: Array | None = None  # pairs that hold no record of before only because these have been dropped
+    purged: Array | None = None  # pairs that would hold older records if these had not been purged
 
     @property
     def is_new(self) -> Array:
-        """Which pairs begin in this micro-batch."""
+        """Return which pairs got their first record in this micro-batch: `bool[n]`."""
         is_new: Array = self.before == 0
         return is_new if self.purged is None else is_new & ~self.purged
 
     def without(self, chosen: Array) -> Array:
-        """Drop the records of pairs, which hold none then; returns how many are left."""
+        """Drop the records of the chosen pairs; return the number of records that each pair holds then."""
         self.purge(chosen)
         return np.where(chosen, 0, self.held)
 
 
 class ListedPairs:
-    """Pairs as `listed(everything)` gives them: those of keys with new records, or all."""
+    """The pairs that `listed(everything)` returns: those of keys with new records, or all pairs."""
 
     def __init__(self, listed: Callable[[bool], Listed], memory: PairMemory | None, keys: KeyCounts | None):
         self._listed, self._memory, self._keys = listed, memory, keys
-        self._counted: tuple[Block, Counting] | None = None  # what counts of keys when all pairs have been asked about
+        self._counted: tuple[Block, Counting] | None = None  # the counts of keys after all pairs have been asked for
         self.names = {each.name for each in [memory] if each} | {KEYS for _ in [keys] if keys}
 
     @property
     def since(self) -> Array:
-        """The clocks at the first record since the last firing, of all pairs of which one is remembered."""
+        """The clock at the first record since the last firing, in milliseconds, of all pairs that have one."""
         return self._memory.since if self._memory else np.zeros(0, dtype=np.int64)
 
     def candidates(self, everything: bool) -> Iterator[Candidates]:
-        """The pairs of keys with new records, or all of them."""
+        """Yield the pairs of keys with new records, or, with `everything`, all pairs."""
         some = self._listed(everything)
         place = some.windows, some.keys, some.names
         memory = self._memory.of(*place, is_new=some.is_new) if self._memory else None
-        counting = self._keys.begin(some.came) if self._keys else None
+        counting = self._keys.begin(some.new) if self._keys else None
         remember = partial(self._remember, some, memory)
         counts = of_pairs(counting, some.keys)
         found = some.held, some.before, memory, remember, some.panes, some.extents, *counts
         yield Candidates(*found, some.signals, some.without, some.numbers)
         if counting:
-            self._counted = some.came, counting
+            self._counted = some.new, counting
 
     def _remember(self, some: Listed, before: Any, now: Any) -> None:
         assert self._memory is not None, "the trigger has asked for it"
@@ -88,7 +88,7 @@ class ListedPairs:
         self._memory.put(some.windows, some.keys, some.names, before, now)
 
     def save(self) -> None:
-        """Store what is remembered."""
+        """Store the trigger's state of pairs and keys."""
         if self._keys and self._counted:
             self._keys.end(*self._counted)
         for each in (self._memory, self._keys):
@@ -96,5 +96,5 @@ class ListedPairs:
                 each.save()
 
     def kept(self) -> dict[str, Block]:
-        """What the process keeps, by name."""
+        """Return the blocks that the bucket cache keeps, by name."""
         return {name: block for each in (self._memory, self._keys) if each for name, block in each.kept().items()}

@@ -1,9 +1,9 @@
-"""Lookups: what is asked of the state of a bucket, as a read that changes nothing.
+"""Lookups: queries on the state of a bucket, which they do not change.
 
 ::
 
-    slices that are there      [3][4][5][6][7]
-    windows of three slices    [2 3 4)           not whole: slice 2 has been removed
+    stored slices              [3][4][5][6][7]
+    windows of three slices    [2 3 4)           incomplete: slice 2 has been removed
                                   [3 4 5)
                                      [4 5 6)     the latest of a key whose newest record is in slice 6
                                         [5 6 7)
@@ -30,7 +30,7 @@ from slicing.windows.time.slices import FOREVER
 
 @dataclass(frozen=True)
 class Other:
-    """Windows that the query does not have, over the cut of the slices that it stores."""
+    """Windows other than those of the query, over the edges of the stored slices."""
 
     families: tuple[Family, ...]
     wide: bool = False
@@ -38,13 +38,13 @@ class Other:
 
 @dataclass(frozen=True)
 class Look:
-    """What is looked up.
+    """A lookup: the keys and windows to look up.
 
     keys: distinct keys, as columns of their leaves; all keys if None.
     starts: the first and the last microsecond at which a window may start, both included.
-    latest: of each key only the first window that holds its newest record.
-    incomplete: also windows of which slices have been removed, of the slices that are left.
-    other: other windows than those of the query.
+    latest: only the first window of each key that holds its newest record.
+    incomplete: also windows some of whose slices have been removed; their results are of the remaining slices.
+    other: windows other than those of the query.
     """
 
     keys: pa.Table | None = None
@@ -54,17 +54,17 @@ class Look:
     other: Other | None = None
 
     def of_keys(self, block: Block) -> Block:
-        """Return the rows of the keys that are asked for."""
+        """Return the rows of the keys that are looked up."""
         return block if self.keys is None else of_keys(_narrowed(block, self.keys), all_of(self.keys))
 
     def starting(self, starts: Array) -> Array:
-        """Return which windows start where windows are asked for, by their first microseconds."""
+        """Return which windows start in the range that is looked up, given their starts in microseconds: `bool[n]`."""
         low, high = self.starts or (-FOREVER, FOREVER)
         inside: Array = (starts >= low) & (starts <= high)
         return inside
 
     def windows(self, family: Family, since: int) -> tuple[int, int]:
-        """Return the first window of a family that may be asked for, and the end; `since` is the first whole slice."""
+        """Return the first window of a family that is looked up, and the end; `since` is the first complete slice."""
         first = int(family.first_window(since) if self.incomplete else after(family, since - 1))
         if self.starts is None:
             return first, FOREVER
@@ -74,11 +74,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The slices that the window `window` of one key is made of, in the order of time.
+    """The slices of the window `window` of one key, in time order.
 
-    `rows` has a row for each slice with records, `late` how many of these came late, as far as they are stored
-    separately, and `accepts` whether the slice accepts a record that comes now. `shape` has the family of the window.
-    `nodes` are those of trees that cover the window, by the names of the trees, and `stored` the nodes in the state.
+    `rows` has one row per slice with records, `late` the number of its late records that are stored separately, and
+    `accepts` whether the slice still accepts records. `shape` has the family of the window. `nodes` has the name of the
+    tree and the node for each tree node that covers the window; `stored` names the nodes in the state.
     """
 
     shape: Shape
@@ -91,7 +91,7 @@ class Pieces:
 
 
 def _narrowed(block: Block, keys: pa.Table) -> Block:
-    """Return the rows of some keys, and maybe of others: each leaf of theirs is one of these, which costs little."""
+    """Return a superset of the rows of some keys, as a cheap filter: each leaf of a key is compared separately."""
     there = np.ones(len(block.names), dtype=bool)
     for column, wanted in zip(block.names.columns, keys.columns, strict=True):
         there &= np.asarray(pc.is_in(column, value_set=wanted.combine_chunks()).combine_chunks())
@@ -106,7 +106,7 @@ def after(family: Family, index: int) -> int:
 
 
 def last_rows(block: Block) -> Array:
-    """Return the last row with records of each key, of a block that is sorted by key and slice."""
+    """Return the position of the last row with records of each key, in a block sorted by key and slice."""
     rows = np.flatnonzero(block.records > 0)
     keys = block.keys[rows]
     last: Array = rows[np.append(keys[1:] != keys[:-1], True)[: len(keys)]]
@@ -114,5 +114,5 @@ def last_rows(block: Block) -> Array:
 
 
 def over_one_cut(families: Sequence[Family]) -> Family:
-    """Return some families over one cut as one: itself, or a set."""
+    """Return several families over the same slice edges as one `Several`; a single family is returned unchanged."""
     return families[0] if len(families) == 1 else cast("Family", Several(tuple(families), families[0].cut))

@@ -1,11 +1,11 @@
-"""Both strategies in one bucket: slices decide when windows fire, and some aggregates have a page for each window.
+"""Sliced and eager aggregates in one bucket: slices decide when windows fire, eager aggregates have a page per window.
 
-The bucket of slices judges lateness, keeps time, and yields frames of windows with the partials of its trees. To each
-frame the partials of the eager aggregates are added, from the pages of its windows, so that both are of the same
-windows. All is in one store under one header::
+The sliced bucket decides lateness, advances the progress, and yields frames of windows with the partials of its trees.
+The partials of the eager aggregates are added to each frame from the pages of its windows. Both share one store and
+one header::
 
     new records     partials of slices               records
-    kept            slices, nodes                    a page for each window
+    stored          slices, nodes                    a page for each window
     a frame         windows, keys, partials    +     partials of the same windows and keys
 """
 
@@ -40,22 +40,22 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Split:
-    """The aggregates of a call by their strategy."""
+    """The aggregates of a call by their plan: sliced or eager."""
 
     trees: tuple[str, ...]
 
     @property
     def sliced(self) -> tuple[int, ...]:
-        """Positions of those that are assembled from slices."""
+        """The positions of the aggregates that are assembled from slices."""
         return tuple(i for i, tree in enumerate(self.trees) if tree != EAGER)
 
     @property
     def eager(self) -> tuple[int, ...]:
-        """Positions of those that every record is folded into."""
+        """The positions of the aggregates that follow the eager plan."""
         return tuple(i for i, tree in enumerate(self.trees) if tree == EAGER)
 
     def join(self, frame: Windows, filled: Windows) -> Windows:
-        """The windows of a frame of the sliced aggregates, with all: `filled` has the same ones of the eager ones."""
+        """Return the windows with all aggregates: `frame` has the sliced ones, `filled` the eager ones."""
         return replace(
             frame,
             partials=self._in_order(frame.partials, filled.partials),
@@ -70,9 +70,9 @@ class Split:
 def joined(
     split: Split, frame: Windows, pages: WindowPages, beside: Sequence[WindowPages] = (), page_of: PageOf = PAGE
 ) -> Windows:
-    """A frame of the sliced aggregates with the partials of the eager ones, from the pages of its family.
+    """Return a frame of the sliced aggregates with the partials of the eager ones, from the pages of its family.
 
-    `beside` are those of the families beside it.
+    `beside` has the pages of the aligned families.
     """
     filled = pages.filled(frame, lambda window: page_of(pages, window))
     old = frame.old and joined(split, frame.old, pages, beside, WindowPages.before)
@@ -83,10 +83,10 @@ def joined(
 
 
 class MixedBucket(SlicedBucket):
-    """One bucket of a call of which some aggregates are eager.
+    """One bucket of a call in which some aggregates are eager.
 
-    `trees` has EAGER for those, of family after family, and `arguments` of each aggregate the positions of its columns
-    among the values.
+    `trees` has one tree per aggregate, EAGER for eager ones, for one family after another. `arguments` has, for each
+    aggregate, the positions of its columns among the values.
     """
 
     cannot_lack = NOT_KEPT
@@ -118,44 +118,48 @@ class MixedBucket(SlicedBucket):
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block | Records]) -> Late[list[Records]]:  # type: ignore[override]
-        """Judge new records by their slices, keep those of open windows, return and count the late ones."""
+        """Keep the new records of open windows; return and count the late ones. Lateness is decided per slice."""
         late = super().accept([each for each in shipped if isinstance(each, Block)])
         batches = [each for each in shipped if isinstance(each, Records)]
         for each, pages in zip(self.families, self.windows, strict=True):
             for records in batches:
-                pages.add(records, each.marks.taking, each.marks.done)
+                pages.add(records, each.state.first_accepting, each.state.next_to_fire)
         return Late(
             late.all,
             late.some,
             tuple(
-                Refused(late_records(each.family, batches, refused.taking), refused.taking, self.head.watermark)
+                Refused(
+                    late_records(each.family, batches, refused.first_accepting),
+                    refused.first_accepting,
+                    self.head.watermark,
+                )
                 for each, refused in zip(self.families, late.refused, strict=True)
             ),
             late.first_ends,
         )
 
     def take_history(self, shipped: Sequence[Block | Records], until: int) -> None:
-        """Store slices, and fold records into the windows that are open."""
+        """Store the slices, and fold the records into the windows that are open."""
         super().take_history([each for each in shipped if isinstance(each, Block)], until)
         for each, pages in zip(self.families, self.windows, strict=True):
             for records in shipped:
                 if isinstance(records, Records):
-                    pages.add(records, each.marks.kept, each.marks.kept)
+                    pages.add(records, each.state.retained_from, each.state.retained_from)
 
     def touched(self) -> Panes:
-        """Open windows that hold a new row, with all aggregates."""
+        """Return the open windows that hold a new row, with all aggregates."""
         return super().touched().mapped(self._joined)
 
     def newest(self) -> Panes:
-        """The newest windows, with all aggregates."""
+        """Return the latest windows, with all aggregates."""
         return super().newest().mapped(self._joined)
 
     def closing(self) -> Panes:
-        """Windows that close, with all aggregates."""
+        """Return the windows that close, with all aggregates."""
         return super().closing().mapped(self._joined)
 
     def late(self) -> Panes:
-        """Windows that have fired and hold a new row, with all aggregates."""
+        """Return the windows that have fired and hold a new row, with all aggregates."""
         late = super().late()
         return Panes(
             late.mapped(self._joined).results,
@@ -164,13 +168,13 @@ class MixedBucket(SlicedBucket):
         )
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Windows of the slices that are stored, with all aggregates."""
+        """Yield the windows that are looked up, with all aggregates."""
         return self._joined(super().look(asked))
 
     @property
     def _looked_up_from(self) -> list[int]:
-        """The first window of each family that accepts records: the pages of others lack those that came later."""
-        return [each.marks.taking for each in self.families]
+        """The first accepting window of each family: the pages of earlier windows lack the records that came later."""
+        return [each.state.first_accepting for each in self.families]
 
     def _waiting(self, marks: Block) -> Panes:
         return super()._waiting(marks).mapped(self._joined)
@@ -179,7 +183,7 @@ class MixedBucket(SlicedBucket):
         panes = super()._panes_of(each)
         return lambda marks: panes(marks).mapped(self._joined)
 
-    # Changes are of all results, so their frames are joined before they are compared.
+    # `on_change` compares all results, so frames are joined before they are compared.
 
     def _whole(self, progress: FamilyWindows, frame: Windows, rows: Block) -> Windows:
         """Return a frame and its aligned ones with the partials of all aggregates."""
@@ -194,11 +198,11 @@ class MixedBucket(SlicedBucket):
 
     def _forget_other_triggers(self) -> None:
         for each, pages in zip(self.families, self.windows, strict=True):
-            pages.remove_before(each.marks.kept)
+            pages.remove_before(each.state.retained_from)
         super()._forget_other_triggers()
 
     def check(self) -> None:
         """Assert the invariants between header and pages, of slices and of windows."""
         super().check()
         for each, pages in zip(self.families, self.windows, strict=True):
-            assert all(window >= each.marks.kept for window in pages.held()), "expired windows are removed"
+            assert all(window >= each.state.retained_from for window in pages.held()), "expired windows are removed"

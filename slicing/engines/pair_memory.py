@@ -1,10 +1,10 @@
-"""What triggers remember of pairs, as a list of rows: the newest row of a pair counts.
+"""The state of a trigger for (key, window) pairs, as a list of rows in which the newest row of a pair is valid.
 
 ::
 
-    window     3      4      3      4            appended as pairs fire, or get their first record after that
+    window     3      4      3      4            appended when a pair fires, or gets its first record after that
     fired      5      2      9      2
-    newest     -      -      9      2            what all rows come to; they are rewritten when they are twice as many
+    newest     -      -      9      2            the valid rows; the list is rewritten when it is twice as long
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slicing.triggers.candidates import OF_CONDITIONS
 
 
 class PairMemory:
-    """The memory of the pairs of one list; `is_live` tells which rows are of pairs that are still open."""
+    """The trigger state of the pairs of one list; `is_live` tells which rows are of pairs that are still open."""
 
     def __init__(
         self,
@@ -40,34 +40,34 @@ class PairMemory:
         of: Remembered = OF_CONDITIONS,
     ):
         self.ledger, self.name, self._is_live, self.remembered = Ledger(nodes, name, kept), name, is_live, of
-        self._came: list[Block] = []
+        self._noted: list[Block] = []
         self._rows: Block | None = None
 
     @property
     def rows(self) -> Block:
-        """The newest row of each pair that is open, as they were before this micro-batch."""
+        """The newest row of each open pair, without the changes of this micro-batch."""
         if self._rows is None:
-            rows = self._told
+            rows = self._newest
             self._rows = rows.take(np.flatnonzero(self._is_live(rows)))
         return self._rows
 
     @property
     def gone(self) -> Block:
-        """The newest row of each pair that is not open, as far as these have not been removed yet."""
-        return self._told.take(np.flatnonzero(~self._is_live(self._told)))
+        """The newest row of each closed pair whose rows have not been removed yet."""
+        return self._newest.take(np.flatnonzero(~self._is_live(self._newest)))
 
     @cached_property
-    def _told(self) -> Block:
+    def _newest(self) -> Block:
         return self.remembered.telling(newest(self.ledger.rows()))
 
     @property
     def since(self) -> Array:
-        """The clocks at the first record since the last firing, of all pairs."""
+        """The clock at the first record since the last firing of each pair, in milliseconds."""
         since: Array = self.rows.partials[0][2]
         return since
 
     def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Any:
-        """What is remembered of some pairs; nothing of those that are new, whose older rows are void from now on."""
+        """Return the state of some pairs. New pairs get the initial state, and their older rows become void."""
         rows = under(self.rows, names)
         known = rows.take(np.flatnonzero(rows.keys < len(names)))
         nothing = self.remembered.of_none(len(windows))
@@ -81,32 +81,32 @@ class PairMemory:
         is_stored = at[by_pair][place] == wanted
         void, found = np.flatnonzero(is_stored & is_new), is_stored & ~is_new
         if len(void):
-            self._came.append(memory_rows(windows[void], keys[void], names, self.remembered.of_none(len(void))))
+            self._noted.append(memory_rows(windows[void], keys[void], names, self.remembered.of_none(len(void))))
         there = by_pair[place]
         fields = zip(known.partials[0], nothing, strict=True)
         return self.remembered.made(*(np.where(found, stored[there], default) for stored, default in fields))
 
     def put(self, windows: Array, keys: Array, names: pa.Table, before: Any, now: Any) -> None:
-        """Note what is remembered of some pairs, where it is something else than before."""
+        """Note the state of the pairs for which it has changed."""
         changed = np.zeros(len(windows), dtype=bool)
         for old, new in zip(before.fields, now.fields, strict=True):
             changed |= differs(old, new)
         some = np.flatnonzero(changed)
         if len(some):
-            self._came.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
+            self._noted.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
 
     def save(self) -> None:
-        """Append what has been noted."""
-        if not self._came and not len(self.rows):
+        """Append the noted rows, or rewrite the list."""
+        if not self._noted and not len(self.rows):
             self.ledger.nodes.drop(self.name)
             self.ledger.kept = None
             return
         shape = self.ledger.nodes.shape
-        came = newest(concat(shape, self._came))
-        self.ledger.put(came, self.remembered.telling(newest(concat(shape, [self.rows, came]))))
+        noted = newest(concat(shape, self._noted))
+        self.ledger.put(noted, self.remembered.telling(newest(concat(shape, [self.rows, noted]))))
 
     def kept(self) -> dict[str, Block]:
-        """What the process keeps, by name."""
+        """Return the blocks that the bucket cache keeps, by name."""
         return {f"{self.ledger.nodes.prefix}{self.name}": self.ledger.kept} if self.ledger.kept else {}
 
 
@@ -119,7 +119,7 @@ def memory_of(
     family: str = "",
     made: Callable[..., PairMemory] = PairMemory,
 ) -> PairMemory | None:
-    """The memory of the pairs of a family, None if there is nothing to remember; `held` is what the process has."""
+    """Return the trigger state of the pairs of a family, None if the trigger has none; `held` has the cached blocks."""
     if of is None:
         return None
     nodes = PageLists(pages, f"{family}{EARLY}", with_memory(shape, of.kernel))

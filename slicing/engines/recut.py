@@ -1,7 +1,7 @@
-"""A bucket whose slices have more edges than the windows of the query need, as a checkpoint from before a change has.
+"""A bucket with finer slices than the query needs, because its checkpoint is from before a change of the query.
 
-What is shipped is cut by the query. Its slices are put where they begin in the slices of the bucket: no window of the
-query has an edge inside of one, so each is in the same windows there::
+The shipped rows have slices of the query. Each becomes the slice of the bucket in which it begins: no window of the
+query has an edge inside one of its slices, so the rows stay in the same windows::
 
     query     |      0      |      1      |      2      |
     bucket    | 0  1  2  3  | 4  5  6  7  | 8  9 10 11  |       slice 1 of the query is slice 4 of the bucket
@@ -22,14 +22,14 @@ from slicing.triggers.lateness import Late
 
 
 class RecutBucket(Around):
-    """An engine over the cut of its checkpoint, which is given slices of the query, and returns late ones as such."""
+    """A wrapper of an engine over the slices of its checkpoint. Shipped and late rows have slices of the query."""
 
     def __init__(self, engine: Bucket, query: Shape, stored: Shape):
         super().__init__(engine)
         self.query, self.held = query.family, stored.family
 
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
-        """Keep the new records that open windows accept, return and count the late ones."""
+        """Keep the new records that open windows accept; return and count the late ones."""
         query, held = self.query, self.held
         late = self.engine.accept(self.stored(shipped))
         refused = [
@@ -39,7 +39,7 @@ class RecutBucket(Around):
         return replace(late, refused=tuple(refused))
 
     def hear(self, signals: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
-        """Take signals and values, in the slices of the checkpoint."""
+        """Pass on signals and values in the slices of the checkpoint."""
         self.engine.hear(self.stored(signals), self.stored(numbers))
 
     def stored(self, shipped: Sequence[Any]) -> list[Any]:
@@ -47,11 +47,11 @@ class RecutBucket(Around):
         return [_moved(each, lambda at: self.held.slice_at(self.query.slice_start(at))) for each in shipped]
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
+        """Yield the windows that are looked up, with the records so far. This does not change the state."""
         return self.engine.look(self._recut(asked))
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the slices of the windows that are asked for; a read, which changes nothing."""
+        """Yield the slices of the windows that are looked up. This does not change the state."""
         return self.engine.pieces(self._recut(asked))
 
     def _recut(self, asked: Look) -> Look:
@@ -62,10 +62,10 @@ class RecutBucket(Around):
 
 
 def _moved(rows: Any, at: Callable[[Array], Any]) -> Any:
-    """A block, records, or a list of them, with other numbers of slices."""
+    """Return a block, records, or a list of these, with the slice numbers mapped by `at`."""
     return [_moved(each, at) for each in rows] if isinstance(rows, list) else replace(rows, index=at(rows.index))
 
 
 def recut(engine: Bucket, query: Shape, stored: Shape) -> OpenBucket:
-    """Return an engine for slices of the query: itself where its own have the same edges."""
+    """Return an engine that accepts slices of the query: the engine itself if its slices have the same edges."""
     return RecutBucket(engine, query, stored) if engine.head.shipped else engine

@@ -1,8 +1,8 @@
-"""Results that share fields: a bucket keeps groups of fields, and what it yields has the partials of each result.
+"""Results that share fields: a bucket stores groups of fields, and yields windows with the partials of each result.
 
 new records   groups of fields
-kept          groups; or, where a checkpoint has them so, all fields of each result
-a frame       the fields of each result, those of one group being the same arrays
+stored        groups of fields; or all fields of each result, in a checkpoint that was written so
+a frame       the fields of each result; results of one group have the same arrays
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slicing.triggers.trigger import MicroBatchTime
 
 @dataclass(frozen=True)
 class FieldGroups:
-    """The shape and trees of results, and how they share fields."""
+    """The shape and trees of the results, and how these share fields."""
 
     shape: Shape
     trees: tuple[str, ...]
@@ -33,19 +33,19 @@ class FieldGroups:
 
     @cached_property
     def stored(self) -> Shape:
-        """The shape of what is kept: a kernel for each group."""
+        """The shape of the stored blocks: one kernel for each group."""
         kernels = self.sharing.kernels(self.shape.kernels)
         return replace(self.shape, kernels=kernels, same=self.sharing.same)
 
     @property
     def stored_trees(self) -> tuple[str, ...]:
-        """The tree of each group, of family after family."""
+        """The tree of each group, for one family after another."""
         count = len(self.shape.kernels)
         families = (self.trees[start : start + count] for start in range(0, len(self.trees), count))
         return tuple(tree for trees in families for tree in self.sharing.select(trees))
 
     def fingerprint(self, of_results: Fingerprint) -> Fingerprint:
-        """Return the fingerprint of a query with the leaders as results, which has the same state."""
+        """Return the fingerprint of a query with only the leader of each group as a result; it has the same state."""
         results = [dict(result) for result in self.sharing.select(of_results.identity["results"])]
         names, shares = self.sharing.select(of_results.names), self.sharing.select(of_results.shares)
         codes = self.sharing.select(of_results.codes) if of_results.codes else ()
@@ -56,21 +56,21 @@ class FieldGroups:
         return replace(of_results, identity=identity, names=names, shares=shares, codes=codes)
 
     def since(self, head: Header) -> tuple[int | None, ...]:
-        """For each result the microsecond from which on windows must begin to have it, of a header of groups."""
+        """Return for each result the first microsecond at which a window with it may start, by a header of groups."""
         groups = head.current
         return tuple(known_since(groups[view.group], view.fields) for view in self.sharing.views)
 
     def block(self, block: Block) -> Block:
-        """A block of groups as one of results."""
+        """Convert a block of groups to a block of results."""
         dictionaries = self._dictionaries(block.dictionaries)
         return replace(block, partials=self.sharing.partials(block.partials), dictionaries=dictionaries)
 
     def late(self, late: Late[Block]) -> Late[Block]:
-        """Return the refused rows of groups as rows of results."""
+        """Convert the late rows of groups to rows of results."""
         return replace(late, refused=tuple(replace(each, rows=self.block(each.rows)) for each in late.refused))
 
     def windows(self, windows: Windows) -> Windows:
-        """Windows of groups as windows of results."""
+        """Convert windows of groups to windows of results."""
         return replace(
             windows,
             partials=self.sharing.partials(windows.partials),
@@ -85,11 +85,11 @@ class FieldGroups:
 
 
 class SharedFields(Around):
-    """An engine of results that share fields, around an engine of any kind, to which it hands all on.
+    """A wrapper around an engine of any kind, for results that share fields.
 
-    With `of_groups` that one keeps groups of fields: its windows and late rows are translated into those of results.
-    Else it keeps all fields of each result, as a checkpoint has them from before they were shared: the blocks that it
-    takes are translated.
+    With `of_groups` the wrapped engine stores groups of fields; its windows and late rows are converted to results.
+    Otherwise it stores all fields of each result, because its checkpoint was written before they were shared; the
+    blocks that it accepts are converted.
     """
 
     def __init__(self, engine: OpenBucket, grouped: FieldGroups, of_groups: bool):
@@ -98,20 +98,20 @@ class SharedFields(Around):
 
     @property
     def since(self) -> tuple[int | None, ...]:
-        """For each result the microsecond from which on windows must begin to have it, None where all do."""
+        """For each result, the first microsecond at which a window with the result may start; None if all have it."""
         return self.grouped.since(self.head) if self.of_groups else self.engine.since
 
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
-        """Judge blocks of groups, keep what open windows take, return and count what they refuse, as of results."""
+        """Keep the rows of groups that open windows accept; return and count the late ones as rows of results."""
         late = self.engine.accept(self.stored(shipped))
         return self.grouped.late(late) if self.of_groups else late
 
     def stored(self, shipped: Sequence[Block]) -> Sequence[Block]:
-        """Return blocks of groups as the engine stores them."""
+        """Return blocks of groups in the form in which the engine stores them."""
         return shipped if self.of_groups else [self.grouped.block(block) for block in shipped]
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
-        """Yield the windows of results that fire in the micro-batch, then write the state that is left."""
+        """Yield the windows of results that fire in the micro-batch, then write the remaining state."""
         windows = self.engine.close(at)
         return map(self.grouped.windows, windows) if self.of_groups else windows
 
@@ -121,7 +121,7 @@ class SharedFields(Around):
         return map(self.grouped.windows, windows) if self.of_groups else windows
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the slices of the windows that are asked for, with the partials of results."""
+        """Yield the slices of the windows that are looked up, with the partials of results."""
         for found in self.engine.pieces(asked):
             if not self.of_groups:
                 yield found
@@ -136,10 +136,10 @@ def shared_fields(
     of_groups: Callable[[Fingerprint], OpenBucket],
     of_results: Callable[[Fingerprint], OpenBucket],
 ) -> SharedFields:
-    """The engine in the layout that its checkpoint has; `of_groups` and `of_results` open it in one layout each.
+    """Return the engine in the layout of its checkpoint; `of_groups` and `of_results` open it in one layout each.
 
-    A checkpoint of a query of another shape goes on in groups. Raises StateMismatch, which names what a new checkpoint
-    would have.
+    A checkpoint of another query, if it may be adapted, continues with groups. Raises StateMismatch if the checkpoint
+    fits to neither layout; the message is that for groups, which a new checkpoint would have.
     """
     groups = grouped.fingerprint(fingerprint)
     try:

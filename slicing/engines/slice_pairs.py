@@ -1,4 +1,4 @@
-"""The question `pairs` for families of windows: how many records open windows hold, from those of their slices.
+"""Open pairs of families of windows: count the records of open windows from the records of their slices.
 
 ::
 
@@ -6,8 +6,8 @@
     windows        [   3       ]
                        [   4       ]        a difference of two cumulative sums
 
-So what a count trigger keeps is a number for each slice and key. Only of pairs that have to be remembered there is a
-row each, see `pair_memory`.
+So a count trigger stores one number per slice and key. Only pairs with trigger state have a row each, see
+`pair_memory`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from slicing.content.signals import least_between, together
 from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory, memory_of
 from slicing.engines.values_of_pairs import ValuesOfPairs
-from slicing.state.format.header import Walk
+from slicing.state.format.header import FamilyState
 from slicing.state.format.list_names import COUNTS, EARLY, KEYS, of_family
 from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
@@ -45,29 +45,29 @@ from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
 Signals: TypeAlias = tuple[Sequence[str], Sequence[Block]]
-"""The names of the signals that a trigger asks for, and what has been shipped of them."""
+"""The names of the signals that a trigger asks for, and the shipped blocks of these signals."""
 
 AT_ONCE = 1_000_000
-"""About this many pairs are processed together."""
+"""The approximate number of pairs that are processed together."""
 
 
 class Progressing(Protocol):
-    """How far the windows of a family are, as an engine knows it."""
+    """The interface of a family in an engine: its windows and their progress."""
 
     family: Family
     shape: Shape
-    marks: Walk
+    state: FamilyState
 
     def inside(self, block: Block) -> Block:
-        """The rows that lie in windows."""
+        """Return the rows that lie in windows of the family."""
 
     def closes(self, watermark: int) -> int:
-        """The end of the windows that a watermark closes."""
+        """Return the end, exclusive, of the windows that a watermark closes."""
 
 
 @dataclass(frozen=True)
 class PairsOfFamily:
-    """One family: its windows from `first` up to `end`; `panes` gives the open windows that hold rows of some marks."""
+    """The windows of one family from `first` up to `end`; `panes` returns the open windows that hold given marks."""
 
     family: Family
     first: int
@@ -75,17 +75,17 @@ class PairsOfFamily:
     memory: PairMemory | None
     inside: Callable[[Block], Block]
     panes: Callable[[Block], Panes]
-    purge: Callable[[Block], None] | None = None  # drops the records of windows, which rows have in place of slices
+    purge: Callable[[Block], None] | None = None  # drops the records of pairs; rows have a window in place of a slice
 
     def reached(self, shape: Shape, marks: Block) -> Reached:
-        """Its windows that marks, sorted by slice, reach."""
+        """Return the windows that hold marks; these are sorted by slice."""
         if self.end < FOREVER:
             marks = marks.between(-FOREVER, int(self.family.end_slice(self.end - 1)))
         return Reached.by(self.family, by_key(shape, self.inside(marks)), self.first, self.end)
 
 
 def counts_of(pages: Pages, shape: Shape, held: Mapping[str, Block]) -> Instants:
-    """The records of slices and keys; `held` has what the process has kept, by name."""
+    """Return the stored numbers of records per slice and key; `held` has the cached blocks, by name."""
     nodes = PageLists(pages, EARLY, shape.select(()))
     return Instants(nodes, COUNTS, shape.family.longest, held.get(f"{EARLY} {COUNTS}"))
 
@@ -99,17 +99,17 @@ def pairs_of(
     closed_by: int | None = None,
     purge: Callable[[Block], None] | None = None,
 ) -> PairsOfFamily:
-    """One family of a bucket, as far as it is: all open windows, or those that a watermark closes."""
-    first, of = progress.marks.done, of_family(progress.marks.id)
+    """Return the pairs of one family of a bucket: all open windows, or those that the watermark `closed_by` closes."""
+    first, of = progress.state.next_to_fire, of_family(progress.state.id)
     end = FOREVER if closed_by is None else progress.closes(closed_by)
     memory = memory_of(pages, progress.shape, held, lambda rows: rows.index >= first, remembers, of)
     return PairsOfFamily(progress.family, first, end, memory, progress.inside, panes, purge)
 
 
 class SlicePairs:
-    """Open pairs of several families over counted slices; `new` are the marks of this micro-batch.
+    """Open pairs of several families over counted slices; `new` has the marks of this micro-batch.
 
-    `counts` are the records of all slices and keys before, of which those from slice `first` on are kept.
+    `counts` has the earlier numbers of records per slice and key; slices before `first` are forgotten.
     """
 
     def __init__(
@@ -124,38 +124,38 @@ class SlicePairs:
     ):
         self._counts, self._first, self._families = counts, first, families
         self._new, self._keys, self._signals, self._values = new, keys, signals, ValuesOfPairs(numbers)
-        self._counted: tuple[Block, Counting] | None = None  # what counts of keys when all pairs have been asked about
+        self._counted: tuple[Block, Counting] | None = None  # the counts of keys after all pairs have been asked for
         self.names = {each.memory.name for each in families if each.memory} | {KEYS for _ in [keys] if keys}
         self._shape = counts.nodes.shape
         self._now = fold(self._shape, [counts.rows(first), new])
 
     @property
     def since(self) -> Array:
-        """The clocks at the first record since the last firing, of all pairs of which one is remembered."""
+        """The clock at the first record since the last firing, in milliseconds, of all pairs that have one."""
         return np.concatenate([np.zeros(0, np.int64), *(each.memory.since for each in self._families if each.memory)])
 
     def candidates(self, everything: bool) -> Iterator[Candidates]:
-        """The pairs with new records, or, if keys are counted, of keys with new records; or all of them."""
+        """Yield the pairs with new records, or all pairs. If keys are counted, all pairs of keys with new records."""
         families = [each for each in self._families if each.first < each.end]
         marks = self._now if everything else self._new
         if not len(marks) or not families:
             return
         if self._keys and not everything:
             marks = of_keys(self._now, self._new)
-        came = by_key(self._shape, under(self._new, marks.names))
-        counting = self._keys.begin(came) if self._keys else None
+        new_rows = by_key(self._shape, under(self._new, marks.names))
+        counting = self._keys.begin(new_rows) if self._keys else None
         held = by_key(self._shape, marks if everything or self._keys else of_keys(self._now, marks))
         for each in families:
             for some in each.reached(self._shape, marks).some_keys():
-                yield self._of(each, some, held, came, counting)
+                yield self._of(each, some, held, new_rows, counting)
         if counting:
-            self._counted = came, counting
+            self._counted = new_rows, counting
 
     def _of(
-        self, each: PairsOfFamily, reached: Reached, held: Block, came: Block, counting: Counting | None
+        self, each: PairsOfFamily, reached: Reached, held: Block, new_rows: Block, counting: Counting | None
     ) -> Candidates:
         marks, (windows, keys) = reached.marks, reached.windows()
-        now, new = (_records(each.family, rows, windows, keys) for rows in (held, came))
+        now, new = (_records(each.family, rows, windows, keys) for rows in (held, new_rows))
         names, memory = marks.names, None
         if each.memory:
             memory = each.memory.of(windows, keys, names, is_new=now == new)
@@ -173,7 +173,7 @@ class SlicePairs:
         )
 
     def _least(self, family: Family, names: pa.Table, windows: Array, keys: Array) -> dict[str, Array]:
-        """The signals of the new records of windows: of the slices that they hold."""
+        """Return the signals of the new records of each window, by name: the least value among its slices."""
         asked, _ = self._signals
         if not asked:
             return {}
@@ -187,7 +187,7 @@ class SlicePairs:
         return together(self._shape, *self._signals)
 
     def save(self) -> None:
-        """Store the counts of the new records, and what is remembered."""
+        """Store the counts of the new records, and the trigger's state of pairs and keys."""
         self._counts.put(self._new, self._now, self._first)
         for each in self._families:
             if each.memory:
@@ -198,7 +198,7 @@ class SlicePairs:
             self._keys.save()
 
     def kept(self) -> dict[str, Block]:
-        """What the process keeps, by name."""
+        """Return the blocks that the bucket cache keeps, by name."""
         kept = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.kept} if self._counts.kept else {}
         for each in self._families:
             kept |= each.memory.kept() if each.memory else {}
@@ -214,7 +214,7 @@ def _remember(memory: PairMemory | None, windows: Array, keys: Array, names: pa.
 def _purge(
     purge: Callable[[Block], None] | None, windows: Array, keys: Array, names: pa.Table, held: Array, chosen: Array
 ) -> Array:
-    """Drop the records of pairs; records of slices are counted on, as other windows hold them, too."""
+    """Drop the records of the chosen pairs; the counts of slices stay, as other windows hold the same records."""
     assert purge is not None, "other windows have refused the trigger"
     some = np.flatnonzero(chosen)
     if len(some):
@@ -224,9 +224,9 @@ def _purge(
 
 @dataclass(frozen=True)
 class Reached:
-    """Marks by key and slice: each adds the windows `low` up to but not including `end` to those of its key.
+    """Marks by key and slice: mark i adds the windows `low[i]` up to but not including `end[i]` to those of its key.
 
-    Windows are in the order of their slices: those of a mark that the one before has not reached follow its last one.
+    Windows are in the order of their slices, so the windows that a mark adds follow the last window of the mark before.
     """
 
     marks: Block
@@ -235,7 +235,7 @@ class Reached:
 
     @classmethod
     def by(cls, family: Family, marks: Block, first: int, until: int = FOREVER) -> Reached:
-        """The windows from `first` up to `until` that marks reach."""
+        """Return the windows from `first` up to `until` that hold marks, which are sorted by key and slice."""
         low, end = np.maximum(family.first_window(marks.index), first), family.last_window(marks.index) + 1
         end = np.minimum(end, until)
         follows = marks.keys[1:] == marks.keys[:-1]
@@ -243,17 +243,17 @@ class Reached:
         return cls(marks, low, np.maximum(low, end))
 
     def some_keys(self) -> Iterator[Reached]:
-        """Some keys at a time, that reach about `AT_ONCE` windows."""
+        """Split the marks by keys into parts of about `AT_ONCE` windows each."""
         counts = self.end - self.low
         portion = (np.cumsum(counts) - counts) // AT_ONCE
         heads = np.flatnonzero(np.diff(self.marks.keys, prepend=-1) != 0)
-        # All marks of a key are in the portion of its first one.
+        # All marks of a key are in the same part as its first mark.
         starts = heads[np.diff(portion[heads], prepend=-1) != 0].tolist()
         for start, end in pairwise([*starts, len(self.marks)]):
             yield Reached(self.marks.take(slice(start, end)), self.low[start:end], self.end[start:end])
 
     def windows(self) -> tuple[Array, Array]:
-        """The windows, and their keys, each pair once."""
+        """Return the windows and the codes of their keys, each pair once: `int64[n]` each."""
         counts = self.end - self.low
         rows = np.repeat(np.arange(len(self.marks)), counts)
         return self.low[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts), self.marks.keys[
@@ -262,14 +262,14 @@ class Reached:
 
 
 def _records(family: Family, rows: Block, windows: Array, keys: Array) -> Array:
-    """How many records windows hold, from rows by key and slice."""
+    """Count the records of windows, from rows sorted by key and slice."""
     low, high = _ranges(family, rows, windows, keys)
     total = before(rows.records)
     return total[high] - total[low]
 
 
 def _ranges(family: Family, rows: Block, windows: Array, keys: Array) -> tuple[Array, Array]:
-    """Which rows, by key and slice, windows hold: `low` up to but not including `high`."""
+    """Return the range of rows, sorted by key and slice, that each window holds: `low` up to but excluding `high`."""
     if not len(rows):
         return np.zeros(len(windows), dtype=np.int64), np.zeros(len(windows), dtype=np.int64)
     pairs = Pairs.over(rows.index, len(rows.names))
@@ -281,14 +281,14 @@ def _ranges(family: Family, rows: Block, windows: Array, keys: Array) -> tuple[A
 
 
 def _among(rows: Block, names: pa.Table) -> Block:
-    """The rows, by key and slice, of keys that there are names for, by their codes."""
+    """Return the rows whose keys are in `names`, with codes into these, sorted by key and slice."""
     found = under(rows, names)
     found = found.take(np.flatnonzero(found.keys < len(names)))
     return found.take(np.lexsort((found.index, found.keys)))
 
 
 def _chosen(panes: Callable[[Block], Panes], marks: Block, windows: Array, keys: Array) -> Panes:
-    """The chosen ones of the windows that hold marks of their keys."""
+    """Return the panes of the chosen pairs, out of the open windows that hold marks of their keys."""
     some = np.zeros(len(marks.names), dtype=bool)
     some[keys] = True
     marks = marks.take(np.flatnonzero(some[marks.keys]))

@@ -1,9 +1,9 @@
-"""The state of a user's trigger in a checkpoint that another version of it has written.
+"""Migrate the state of a user-defined trigger that another version of the trigger has written.
 
 ::
 
-    stored    EveryNth, seen bigint, high double       fields go by their names
-    wanted    EveryNth, seen bigint, low double        `high` is forgotten, `low` begins at 0
+    stored    EveryNth, seen bigint, high double       fields are matched by name
+    wanted    EveryNth, seen bigint, low double        `high` is removed, `low` begins at 0
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from slicing.triggers.trigger import Trigger
 
 
 def check_state(head: Header, trigger: Trigger) -> None:
-    """Forget what processes have kept of another state. Raises StateMismatch for a field that has another type."""
+    """Check the stored fields of the trigger; cached blocks of another trigger become invalid.
+
+    Raises StateMismatch for a field that has another type.
+    """
     if head.trigger == trigger.stored:
         return
     head.nonce = ""
@@ -41,7 +44,7 @@ def check_state(head: Header, trigger: Trigger) -> None:
 
 
 def renew_state(pages: Pages, shape: Shape, trigger: Trigger) -> None:
-    """Bring the stored state into the fields of a trigger; that of another trigger is removed."""
+    """Convert the stored state to the fields of the trigger; the state of another trigger is removed."""
     if pages.head.trigger == trigger.stored:
         return
     is_same = isinstance(trigger, Own) and pages.head.trigger[:1] == trigger.stored[:1]

@@ -1,9 +1,9 @@
-"""The values of new records that conditions compare, by pair of key and window.
+"""The values of new records that conditions compare, for each (key, window) pair.
 
 ::
 
     records          a1  b5  a2                 joined and encoded once, sorted by key
-    portion of a     a1  a2                     of some keys; only their records are repeated
+    part of a        a1  a2                     some keys at a time; only their records are repeated
     R = 2            w0 a1 a2    w1 a1 a2       by pair, in order of arrival
 """
 
@@ -23,17 +23,17 @@ from slicing.windows.families.family import Family
 
 
 class ValuesOfPairs:
-    """The values of the new records of a bucket, the first column of `numbers`, which are in order of arrival."""
+    """The values of the new records of a bucket: the first column of `numbers`, in order of arrival."""
 
     def __init__(self, numbers: Sequence[Records]):
         self._numbers = [each for each in numbers if len(each.index)]
         self._names: pa.Table | None = None
 
     def of(self, family: Family, windows: Array, keys: Array, names: pa.Table) -> tuple[Array, Array]:
-        """The values of some pairs, which may overlap: the pair of each, and the value, by pair, in order of arrival.
+        """Return the pair and the value of each record in each of its pairs, by pair and in order of arrival.
 
-        `keys` are codes into `names`. Costs R times the records of those keys, and, the first time that it is asked
-        under these names, a sort of all records.
+        `keys` are codes into `names`. Cost: R times the records of these keys, plus a sort of all records at the first
+        call with these names.
         """
         if not self._numbers or not len(windows):
             return np.zeros(0, np.int64), np.zeros(0)
@@ -56,7 +56,7 @@ class ValuesOfPairs:
         return joined(self._numbers)
 
     def _encode(self, names: pa.Table) -> None:
-        """Sort the records by the codes of their keys under names, unless that has been done."""
+        """Sort the records by their key codes into `names`, unless that has been done."""
         if self._names is names:
             return
         records = self._joined
@@ -67,7 +67,7 @@ class ValuesOfPairs:
 
 
 def _windows_of(family: Family, index: Array) -> tuple[Array, Array]:
-    """The windows that hold records of some slices: the row of each record, and the window, R of them."""
+    """Return the (record, window) combinations of records in some slices: the row and the window, R per record."""
     low, high = family.first_window(index), family.last_window(index)
     counts = np.maximum(high - low + 1, 0)
     rows = np.repeat(np.arange(len(counts)), counts)

@@ -1,10 +1,10 @@
-"""Windows that join wide rows on a live checkpoint: null until they hold all their records.
+"""Windows that are added to wide rows of an existing checkpoint: their columns are null until they are complete.
 
-The rows go on as the windows end that are there; the columns of those that are not whole yet are null::
+Rows continue at the ends of the existing windows. The columns of added windows that lack records are null::
 
     ends              | 10 | 11 | 12 | 13 | 14 |
     of 5 minutes        5    5    5    5    5
-    of 20 minutes       -    -    -    20   20        the first whole one ends at 13
+    of 20 minutes       -    -    -    20   20        the first complete one ends at 13
 """
 
 from __future__ import annotations
@@ -16,65 +16,65 @@ import numpy as np
 
 from slicing.assembly.results import Windows
 from slicing.errors import StateMismatch
-from slicing.state.format.header import Walk
+from slicing.state.format.header import FamilyState
 from slicing.windows.families.family import Family
 
 NOT_KEPT = "wide rows of results that do not combine are kept by window, and windows that are added were not kept"
-"""Why such rows cannot go on while windows lack records."""
+"""The reason why wide rows with eager aggregates cannot contain windows that lack records."""
 
 
-def check_lacking(walks: Sequence[Walk], why: str) -> None:
-    """Refuse wide rows of windows that lack records where `why` says that these cannot be. Raises StateMismatch."""
-    if why and any(walk.added or walk.whole is not None for walk in walks):
+def check_lacking(states: Sequence[FamilyState], why: str) -> None:
+    """Raise StateMismatch if wide rows have windows that lack records and `why` gives a reason against them."""
+    if why and any(state.added or state.whole is not None for state in states):
         raise StateMismatch(
             f"Windows of wide rows were added that do not hold all their records yet, and {why}. "
             "Go on with on_close() and the results as they were until the columns of all windows have values."
         )
 
 
-def step_together(walks: Sequence[Walk], families: Sequence[Family]) -> None:
-    """Let families that were added fire with the others, and note from which window on they are whole."""
-    ends = [int(own.window_end(walk.done)) for walk, own in zip(walks, families, strict=True)]
-    there = [end for walk, end in zip(walks, ends, strict=True) if not walk.added]
+def step_together(states: Sequence[FamilyState], families: Sequence[Family]) -> None:
+    """Let added families fire together with the others, and note their first window that holds all its records."""
+    ends = [int(own.window_end(state.next_to_fire)) for state, own in zip(states, families, strict=True)]
+    there = [end for state, end in zip(states, ends, strict=True) if not state.added]
     least = min(there or ends)
-    for walk, own, end in zip(walks, families, ends, strict=True):
-        if walk.added and end > least:
-            walk.whole, walk.done = walk.done, int(own.first_open(least - 1))
-        walk.added = False
+    for state, own, end in zip(states, families, ends, strict=True):
+        if state.added and end > least:
+            state.whole, state.next_to_fire = state.next_to_fire, int(own.first_open(least - 1))
+        state.added = False
 
 
-def step_apart(walks: Sequence[Walk]) -> None:
-    """Let families that were in wide rows fire from their first whole window on, in rows of their own."""
-    for walk in walks:
-        if walk.whole is not None:
-            walk.added = walk.whole > walk.done
-            walk.done = walk.taking = walk.kept = max(walk.done, walk.whole)
-            walk.whole = None
+def step_apart(states: Sequence[FamilyState]) -> None:
+    """Let families that were in wide rows fire in rows of their own, from their first complete window on."""
+    for state in states:
+        if state.whole is not None:
+            state.added = state.whole > state.next_to_fire
+            state.next_to_fire = state.first_accepting = state.retained_from = max(state.next_to_fire, state.whole)
+            state.whole = None
 
 
-def forget_whole(walks: Sequence[Walk]) -> None:
-    """Note no longer which windows lack records, once all of them have fired."""
-    for walk in walks:
-        if walk.whole is not None and walk.done >= walk.whole:
-            walk.whole = None
+def forget_whole(states: Sequence[FamilyState]) -> None:
+    """Forget which windows lack records, once all of these have fired."""
+    for state in states:
+        if state.whole is not None and state.next_to_fire >= state.whole:
+            state.whole = None
 
 
-def hidden(frame: Windows, marks: Walk, beside: Sequence[Walk]) -> Windows:
-    """Return a frame that says of its windows, and of those beside, which hold all their records."""
-    if marks.whole is None and all(each.whole is None for each in beside):
+def hidden(frame: Windows, state: FamilyState, beside: Sequence[FamilyState]) -> Windows:
+    """Return a frame that tells which of its windows, and of their aligned windows, hold all their records."""
+    if state.whole is None and all(each.whole is None for each in beside):
         return frame
     return replace(
-        _known(frame, marks),
-        beside=tuple(_known(side, walk) for side, walk in zip(frame.beside, beside, strict=True)),
+        _known(frame, state),
+        beside=tuple(_known(side, state) for side, state in zip(frame.beside, beside, strict=True)),
     )
 
 
-def _known(frame: Windows, marks: Walk) -> Windows:
-    return frame if marks.whole is None else replace(frame, known=np.asarray(frame.windows >= marks.whole))
+def _known(frame: Windows, state: FamilyState) -> Windows:
+    return frame if state.whole is None else replace(frame, known=np.asarray(frame.windows >= state.whole))
 
 
 def of_something(frames: Iterator[Windows]) -> Iterator[Windows]:
-    """Yield the frames without rows of which nothing is known; those that say that nothing is there stay."""
+    """Yield the frames without the rows in which every window with records is incomplete; empty rows stay."""
     for frame in frames:
         sides = (frame, *frame.beside)
         if all(side.known is None for side in sides):

@@ -109,7 +109,7 @@ class Sliced:
         """Yield the records of refused slices, from the records that were shuffled together with the blocks."""
         for data in beside:
             records = decode_records(self.shape, data)
-            yield records.take(np.flatnonzero(is_late(family, records.index, refused.taking)))
+            yield records.take(np.flatnonzero(is_late(family, records.index, refused.first_accepting)))
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""

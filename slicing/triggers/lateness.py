@@ -34,7 +34,7 @@ class Refused(Generic[Rows]):
     """The records of a micro-batch that closed windows of one family refused."""
 
     rows: Rows  # the records that were late for some or all of their windows, or their partials
-    taking: int  # the first window that accepted records
+    first_accepting: int  # the first window that accepted records
     watermark: int  # the watermark that had closed the earlier windows, in microseconds
 
     def missed_by(self, family: Family, rows: Any) -> Missed:
@@ -44,7 +44,7 @@ class Refused(Generic[Rows]):
     def missed(self, family: Family, slices: Array) -> Missed:
         """Return the closed windows of each slice. Every slice must be late for at least one window."""
         first, last = family.first_window(slices), family.last_window(slices)
-        taken = np.maximum(first, self.taking)
+        taken = np.maximum(first, self.first_accepting)
         return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
 
 
@@ -61,10 +61,10 @@ class Late(Generic[Rows]):
     first_ends: FirstEnds = NO_ENDS  # of all new records, late or not
 
 
-def is_late(family: Family, slices: Array, taking: int) -> Array:
+def is_late(family: Family, slices: Array, first_accepting: int) -> Array:
     """Return which slices are late for at least one window: `bool[n]`.
 
-    `taking` is the first window that accepts records.
+    `first_accepting` is the first window that accepts records.
     """
-    late: Array = family.first_window(slices) < taking
+    late: Array = family.first_window(slices) < first_accepting
     return late & ~np.asarray(family.in_gap(slices)) if family.has_gaps else late

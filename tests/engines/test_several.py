@@ -151,10 +151,10 @@ def check(together):
     seen = 0
     for walker in bucket.families:
         chosen = [i for i, tree in enumerate(walker.trees) if tree == "two_layer"]
-        if not chosen or walker.marks.nodes is None:
+        if not chosen or walker.state.nodes is None:
             continue
         shape = walker.shape.select(chosen)
-        first, end = walker.family.first_slice(walker.marks.nodes), walker.family.entered(walker.marks.nodes)
+        first, end = walker.family.first_slice(walker.state.nodes), walker.family.entered(walker.state.nodes)
         node = walker.cache("two", shape).load("total")
         waits = [
             part.between(first, end)
@@ -163,7 +163,7 @@ def check(together):
         stored = fold(walker.shape, list(bucket.slices.stripes.read(first, end)))
         wanted = records_by_key([stored])
         wanted.subtract(records_by_key(waits))
-        assert +wanted == records_by_key([node] if node is not None else []), (walker.number, walker.marks)
+        assert +wanted == records_by_key([node] if node is not None else []), (walker.number, walker.state)
         seen += node is not None
     return seen
 

@@ -48,7 +48,7 @@ def partials(bucket):
 
 
 def open_starts(bucket):
-    return [each.family.first_slice(each.marks.kept) for each in bucket.families]
+    return [each.family.first_slice(each.state.retained_from) for each in bucket.families]
 
 
 @pytest.mark.one_in(3)

@@ -66,14 +66,14 @@ def test_a_result_is_made_of_the_records_in_its_slices(name, seed):
     for at, (line, truth) in enumerate(micro_batches(name, seed)):
         if at % 4 != 3:
             continue
-        taking = truth.watermark - truth.grace
+        accepting_after = truth.watermark - truth.grace
         for key, number, start, end in [*line.ask()][::7]:
             found = asked_why(line, key, start)[number, end]
             assert_made_of(found, truth.records[key], truth)
             for each in found.slices:
                 if name in TIMED:
                     held = [window for part in line.window.parts for window in part.windows_of(each.start)]
-                    assert each.accepts == any(not truth.watermark or stop > taking for _, stop in held)
+                    assert each.accepts == any(not truth.watermark or stop > accepting_after for _, stop in held)
             for tree in {node.tree for node in found.nodes}:
                 nodes = [node for node in found.nodes if node.tree == tree]
                 edges = [nodes[0].start, *(node.end for node in nodes)]

@@ -20,7 +20,7 @@ from slicing.content.packing import sealed, unsealed
 from slicing.errors import InvalidType, StateMismatch
 from slicing.state import slice_groups as stripes
 from slicing.state.format.fingerprint import Fingerprint, fingerprint_of, layout_of
-from slicing.state.format.header import Header, Result, Stripe, Walk, from_runs, to_runs
+from slicing.state.format.header import FamilyState, Header, Result, Stripe, from_runs, to_runs
 from slicing.state.slice_groups import page_stripe
 from slicing.windows.time.slices import Slicing
 
@@ -33,8 +33,8 @@ def rewritten(text, change):
 
 def header(**more):
     result = Result(1, ["x"], "sum 1", ["total bigint"], "partials")
-    walk = Walk(3, 2, 1, None, ["two_layer"], 0, ["hopping", 5, 1, 0])
-    return Header(["key0 bigint"], "1 over 1", [result], {"stripe": 4}, [walk], **{"generations": {0: [1]}, **more})
+    family = FamilyState(3, 2, 1, None, ["two_layer"], 0, ["hopping", 5, 1, 0])
+    return Header(["key0 bigint"], "1 over 1", [result], {"stripe": 4}, [family], **{"generations": {0: [1]}, **more})
 
 
 # The header.

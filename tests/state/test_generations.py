@@ -13,7 +13,7 @@ from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import families_of
-from slicing.state.format.header import Header, Result, Walk
+from slicing.state.format.header import FamilyState, Header, Result
 from slicing.state.format.list_names import (
     COUNTED,
     EARLY,
@@ -257,4 +257,4 @@ def test_ids_of_a_new_header_are_those_of_their_places():
     head = Line("several, combined, on close").bucket().head
     assert [result.id for result in head.results] == [1, 2, 3]
     assert [family.id for family in head.families] == [0, 1]
-    assert isinstance(head.families[0], Walk)
+    assert isinstance(head.families[0], FamilyState)

@@ -75,7 +75,7 @@ def test_older_state_is_written_in_todays_format_and_keeps_its_stripes():
     head = content(stream.store.text)
     assert head["format"] == FORMAT
     assert head["layout"]["stripe"] == 4
-    assert [walk["trees"] for walk in head["families"]] == [["two_layer", "three_layer"]]
+    assert [family["trees"] for family in head["families"]] == [["two_layer", "three_layer"]]
     assert stream.bucket().head.identity == stream.fingerprint.identity
     assert any(stored["pages"].get(page) == text for page, text in stream.store.pages.items()), "pages stay as they are"
 

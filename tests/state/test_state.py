@@ -339,7 +339,7 @@ def test_slices_that_leave_when_they_have_entered_are_not_cut(monkeypatch):
     for first in range(60, 300, 60):
         stream.step(evenly(stream.family, range(first, first + 60)), watermark_of(stream.family, first - 59))
         stripes_ = stream.bucket().head.stripes
-        assert max(stripes_) * stream.family.stripe < stream.family.entered(stream.bucket().head.done)
+        assert max(stripes_) * stream.family.stripe < stream.family.entered(stream.bucket().head.next_to_fire)
     stream.drain()
 
 

@@ -117,7 +117,7 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
         stream.step(records, int(stream.family.slice_start(first)) // 1000, now=first)
         head = stream.bucket().head
         spans = [key * head.layout["stripe"] + cut[1] for key, each in head.stripes.items() for cut in each.cuts]
-        ahead += max(spans, default=0) > stream.family.entered(head.done)
+        ahead += max(spans, default=0) > stream.family.entered(head.next_to_fire)
     assert ahead > 5
     stream.drain()
 
@@ -657,12 +657,12 @@ def test_corrections_begin_and_end_on_a_live_state():
     for index in range(20):
         stream.step(evenly(family, [index, max(0, index - 9)], 2), index)
     bucket = stream.bucket()
-    taking, done = bucket.head.taking, bucket.head.done
-    assert taking < done
+    first_accepting, next_to_fire = bucket.head.first_accepting, bucket.head.next_to_fire
+    assert first_accepting < next_to_fire
     stream.emission = on_close()
     plain = stream.bucket()
-    assert plain.head.taking == plain.head.done == done, "what went out is closed"
-    late = plain.accept([stream.shipped(evenly(family, [taking], 1))])
+    assert plain.head.first_accepting == plain.head.next_to_fire == next_to_fire, "what went out is closed"
+    late = plain.accept([stream.shipped(evenly(family, [first_accepting], 1))])
     assert late.all == 1
 
 

@@ -242,7 +242,7 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
     rng = np.random.default_rng(seed)
     bucket = Stream(hopping(30), cases("sum")).bucket()
     head, length = bucket.head, bucket.slices.stripes.length
-    head.done = int(rng.integers(0, 200))
+    head.next_to_fire = int(rng.integers(0, 200))
 
     def spans(low, high, count):
         firsts = sorted(rng.integers(low, high, count).tolist())
@@ -257,7 +257,7 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
         whole = [(key * length + first, key * length + end) for first, end in (*cuts, *loose)]
         head.stripes[key] = Stripe([[*cut, 1, 0] for cut in cuts], [[0, *span, 0, 0] for span in whole[len(cuts) :]])
         slices |= {i for span in whole for i in range(*span)}
-    slices = {i for i in slices if i >= head.done}
-    windows = {w for i in slices for w in range(i - 29, i + 1) if w >= head.done}
+    slices = {i for i in slices if i >= head.next_to_fire}
+    windows = {w for i in slices for w in range(i - 29, i + 1) if w >= head.next_to_fire}
     opened = max(windows) - min(windows) + 1 if windows else 0
     assert bucket.extent() == {"open_windows": opened, "slices": len(slices)}

@@ -1,14 +1,14 @@
-"""One bucket of count windows: count the new records, emit the windows that are full, append the rest.
+"""One bucket of count windows: count the new records, emit the full windows, append the new rows.
 
 ::
 
     counting(6, advance=4), in slices of 2 records; a key has had 7:
 
-    stored     | 3 4 | 5 6 | 7            rows of slices that a window to come holds, and the newest one
-    came                    8 9           the 8th record fills a window of records 3 to 8, which fires
-    appended               | 8 | 9        parts of slices; those of 3 and 4 are void from now on, and nobody says so
+    stored     | 3 4 | 5 6 | 7            slices of future windows, and the newest slice
+    new                     8 9           the 8th record fills the window of records 3 to 8, which fires
+    appended               | 8 | 9        parts of slices; the rows of 3 to 6 are void now, but are not marked
 
-How many records a key has had is told by its newest slice, which is kept for that even where no window needs it.
+The newest slice of a key tells how many records the key has had, so it is stored even if no window needs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slicing.content.ordering import sorted_by
 from slicing.content.records import Records, joined
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.counting.contents import Content
-from slicing.engines.counting.record_counts import Tally, heads, put_begun, with_begun, without_begun
+from slicing.engines.counting.record_counts import RecordCounts, heads, put_origin, with_origin, without_origin
 from slicing.engines.looking import Look
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -43,52 +43,55 @@ from slicing.triggers.trigger import Trigger
 
 
 class Counter:
-    """The base of micro-batches and bounded input. `now` and `ttl` are in milliseconds; rows are by key and slice."""
+    """Counts records, for micro-batches and bounded input. `now` and `ttl` are in milliseconds.
+
+    All rows are sorted by key and slice.
+    """
 
     def __init__(self, content: Content, now: int = 0, ttl: int | None = None):
         self.content, self.now, self.ttl = content, now, ttl
-        self.family, self.shape = content.family, with_begun(content.stored)
+        self.family, self.shape = content.family, with_origin(content.stored)
 
     def folded(self, rows: Block) -> Block:
-        """One row for each key and slice of rows in any order, older ones of a slice first."""
+        """Combine rows to one row per key and slice; the rows of a slice are in order of arrival."""
         by_key = sorted_rows(rows.keys, rows.index)
         return reduced(self.shape, rows, by_key, heads(rows.keys[by_key], rows.index[by_key]))
 
-    def tally(self, rows: Block) -> Tally:
-        """Return the counts of their keys."""
-        return Tally.of(rows, self.family.unit, self.now, self.ttl)
+    def count(self, rows: Block) -> RecordCounts:
+        """Return the record counts of the keys of some rows."""
+        return RecordCounts.of(rows, self.family.unit, self.now, self.ttl)
 
-    def lifted(self, records: Records, codes: Array, names: pa.Table, tally: Tally) -> Block:
-        """Rows of records that have come, in their order, of keys with these codes."""
+    def lifted(self, records: Records, codes: Array, names: pa.Table, counted: RecordCounts) -> Block:
+        """Return the rows of new records, in order of arrival; record i has the key `names[codes[i]]`."""
         rows = by_code(codes)
         of_key, each = codes[rows], np.bincount(codes)
-        numbers = np.arange(len(rows)) - (np.cumsum(each) - each)[of_key] + tally.counts[of_key]
+        numbers = np.arange(len(rows)) - (np.cumsum(each) - each)[of_key] + counted.counts[of_key]
         slices = np.empty_like(codes)
-        slices[rows] = tally.begins[of_key] + numbers // self.family.unit
+        slices[rows] = counted.origins[of_key] + numbers // self.family.unit
         block = self.content.lifted(records, slices, codes, names, rows)
-        return put_begun(block, tally.begins[block.keys], self.now)
+        return put_origin(block, counted.origins[block.keys], self.now)
 
-    def full(self, rows: Block, before: Tally, after: Tally) -> Iterator[Windows]:
-        """The windows whose last records have come between two tallies."""
-        first, end = (tally.counts // self.family.advance for tally in (before, after))
+    def full(self, rows: Block, before: RecordCounts, after: RecordCounts) -> Iterator[Windows]:
+        """Yield the windows whose last record was counted between `before` and `after`."""
+        first, end = (counted.counts // self.family.advance for counted in (before, after))
         rows = rows.take(np.flatnonzero((end > first)[rows.keys]))
         if len(rows):
             lows, counts = np.zeros_like(rows.keys), np.zeros_like(rows.keys)
             begins = np.flatnonzero(np.diff(rows.keys, prepend=-1))
             keys = rows.keys[begins]
             lows[begins], counts[begins] = first[keys], (end - first)[keys]
-            yield from self.content.windows(without_begun(rows), lows, counts)
+            yield from self.content.windows(without_origin(rows), lows, counts)
 
-    def open(self, rows: Block, tally: Tally, latest: bool) -> Iterator[Windows]:
-        """The windows that are not full and hold a record, as far as they are filled, or the first of each key."""
+    def open(self, rows: Block, counted: RecordCounts, latest: bool) -> Iterator[Windows]:
+        """Yield the windows that hold records and are not full, or, with `latest`, the first of them for each key."""
         lows, counts = np.zeros_like(rows.keys), np.zeros_like(rows.keys)
         begins = np.flatnonzero(np.diff(rows.keys, prepend=-1))
-        seen = tally.counts[rows.keys[begins]]
+        seen = counted.counts[rows.keys[begins]]
         lows[begins] = seen // self.family.advance
         each = self.family.last_window((seen - 1) // self.family.unit) + 1 - lows[begins]
         counts[begins] = np.minimum(each, 1) if latest else each
-        for frame in self.content.windows(without_begun(rows), lows, counts):
-            filled = tally.counts[frame.keys] + 1
+        for frame in self.content.windows(without_origin(rows), lows, counts):
+            filled = counted.counts[frame.keys] + 1
             yield replace(frame, ends=np.minimum(self.family.window_end(frame.windows), filled))
 
 
@@ -100,7 +103,7 @@ class CountingBucket(Bucket):
     ):
         super().__init__(fingerprint, store, trigger, [0])
         self.content, self.ttl = content, None if ttl is None else ttl // 1000
-        self.shape = with_begun(content.stored)
+        self.shape = with_origin(content.stored)
         self.recent = self.open_cache(self.shape)
         nodes = PageLists(self.pages, COUNTED, self.shape)
         self.ledger = Ledger(nodes, COUNTED, known_rows(nodes, COUNTED, self.recent.beside))
@@ -109,24 +112,24 @@ class CountingBucket(Bucket):
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Records]) -> Late[list[Records]]:
-        """Take the records of a micro-batch; nothing is late."""
+        """Keep the records of a micro-batch; none is late."""
         self._accepted = [records for records in shipped if len(records.index)]
         return Late(0, 0, ())
 
     def take_history(self, shipped: Sequence[Records], until: int) -> None:
-        """Count records, which are in the order of time; the windows that they fill have fired."""
+        """Count the records of a history, which are in time order; the windows that they fill count as fired."""
         self.accept(shipped)
         self.advance(until)
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """The windows that are not full, as far as they are filled."""
+        """Yield the windows that are not full, with their records so far."""
         counter = Counter(self.content, self.head.clock // 1000, self.ttl)
         stored = counter.folded(asked.of_keys(self.ledger.rows()))
-        tally = counter.tally(stored)
-        return counter.open(tally.live(stored, counter.family), tally, asked.latest)
+        counted = counter.count(stored)
+        return counter.open(counted.live(stored, counter.family), counted, asked.latest)
 
     def closing(self) -> Panes:
-        """Windows that are full: their last record has come."""
+        """Return the windows that the new records have filled."""
         return Panes(self._full)
 
     def advance(self, watermark: int) -> None:
@@ -135,13 +138,13 @@ class CountingBucket(Bucket):
         stored, self._new = counter.folded(self.ledger.rows()), empty(self.shape)
         self._full: Callable[[], Iterator[Windows]] = nothing
         if not self._accepted:
-            self._live = counter.tally(stored).live(stored, counter.family)
+            self._live = counter.count(stored).live(stored, counter.family)
             return
         records = joined(self._accepted)
         codes, names = encode_keys(pa.concat_tables([stored.names, records.names]))
-        # Codes are given in the order of the names, so that those of stored rows are still theirs.
+        # Codes are assigned in the order of the names, so the codes of stored rows stay valid.
         stored, codes = replace(stored, names=names), codes[len(stored.names) :]
-        before = counter.tally(stored)
+        before = counter.count(stored)
         after, known = before.add(codes), before.live(stored, counter.family)
         self._new = counter.lifted(records, codes, names, before)
         touched = (after.counts > before.counts)[known.keys]
@@ -150,37 +153,37 @@ class CountingBucket(Bucket):
         self._live = concat(self.shape, [known.take(~touched), after.live(rows, counter.family)])
 
     def save(self) -> None:
-        """Append the new rows, or write anew what windows to come hold."""
+        """Append the new rows, or rewrite all rows that future windows hold."""
         self.ledger.put(by_start(self._new), by_start(self._live))
         self.open_count = len(np.unique(self._live.keys))
         super().save()
 
     def keep(self) -> str:
-        """Keep the rows."""
+        """Keep the rows in the bucket cache."""
         return self.recent.keep(0, {COUNTED: self.ledger.kept} if self.ledger.kept else {})
 
     def extent(self) -> dict[str, int]:
-        """How many keys have a window to come, and how many rows they are stored in."""
+        """Count the keys with open windows, and the stored rows of these keys."""
         return {"open_windows": self.open_count, "slices": len(self.ledger.rows())}
 
     def check(self) -> None:
-        """Assert that every page is there, that rows do not pile up, and that no slice has more records than it may."""
+        """Assert that every page exists, that rows do not pile up, and that no slice has too many records."""
         super().check()
         counter = Counter(self.content, self.head.clock // 1000, self.ttl)
         rows = counter.folded(self.ledger.rows())
-        live = counter.tally(rows).live(rows, counter.family)
+        live = counter.count(rows).live(rows, counter.family)
         assert len(self.ledger.rows()) <= 2 * len(live)
         assert np.all(live.records <= counter.family.unit)
 
 
 def all_counted(content: Content, batches: Sequence[Records]) -> Iterator[Windows]:
-    """All windows of a bucket of bounded input, whose last value is what orders it."""
+    """Yield all windows of a bucket of bounded input, whose records are ordered by their last value."""
     batches = [records for records in batches if len(records.index)]
     if batches:
         records, counter = joined(batches), Counter(content)
         records = records.take(sorted_by(records.values[-1]))
         codes, names = encode_keys(records.names)
         none = replace(empty(counter.shape), names=names)
-        before = counter.tally(none)
+        before = counter.count(none)
         rows = counter.lifted(records, codes, names, before)
         yield from counter.full(rows, before, before.add(codes))

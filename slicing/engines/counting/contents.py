@@ -1,4 +1,4 @@
-"""The content of rows of counted records, and the assembly of their windows."""
+"""The content of the rows of count windows, partials or records, and the assembly of their windows."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from slicing.engines.counting.record_counts import heads
 from slicing.windows.counting import CountingFamily
 
 FOLDED_RECORDS = 1 << 20
-"""The records, counted once per window, of the windows that are folded at once."""
+"""The most records of the windows that are folded at once; a record counts once per window."""
 
 
 class Content(Protocol):
-    """The content of a row of a key and a slice. Rows are sorted by key and slice."""
+    """The interface of the content of a row, which has a key and a slice. Rows are sorted by key and slice."""
 
     family: CountingFamily
     stored: Shape
 
     def lifted(self, records: Records, slices: Array, codes: Array, names: pa.Table, rows: Array) -> Block:
-        """The rows of records, by key and slice; `rows` puts records in the order of their keys, and of these."""
+        """Return the rows of records, by key and slice; `rows` sorts the records by key, stably."""
 
     def windows(self, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
-        """For each row of a block `counts` windows of its key, from `lows` on."""
+        """Yield for each row of a block `counts[i]` windows of its key, from window `lows[i]` on."""
 
 
 def content(shape: Shape, trees: Sequence[str], arguments: Sequence[Sequence[int]], values: Sequence[Field]) -> Content:
-    """The content of rows for results of this shape; `values` are the columns of records without the keys."""
+    """Return the content of rows for results of this shape; `values` are the columns of records without the keys."""
     assert isinstance(shape.family, CountingFamily)
     if EAGER in trees:
         return Whole(shape, shape.family.by_record, arguments, values)
@@ -49,25 +49,25 @@ def content(shape: Shape, trees: Sequence[str], arguments: Sequence[Sequence[int
 
 
 class Partials:
-    """Partials of slices, for aggregates that combine. `stored` is the shape of the results too."""
+    """Rows of partials of slices, for aggregates with `combine`. `stored` is also the shape of the results."""
 
     def __init__(self, stored: Shape, family: CountingFamily, arguments: Sequence[Sequence[int]]):
         self.stored, self.family, self.arguments = stored, family, arguments
 
     def lifted(self, records: Records, slices: Array, codes: Array, names: pa.Table, rows: Array) -> Block:
-        """A row for each slice."""
+        """Return one row per key and slice."""
         starts = heads(codes[rows], slices[rows])
         return from_runs(self.stored, slices, codes, names, columns_of(records, self.arguments), rows, starts)
 
     def windows(self, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
-        """Return the windows as runs of rows, see `slicing.assembly.ranges.point_lookups`."""
+        """Yield the windows, assembled from runs of rows, see `slicing.assembly.ranges.row_runs`."""
         return assemble_rows(self.stored, block, lows, counts)
 
 
 class Whole:
-    """Records as they came, for aggregates that do not combine: each window folds its own. `shape` is that of results.
+    """Rows of records in order of arrival, for aggregates without `combine`: each window folds its own records.
 
-    A row is a record: the only partial has all its values, and its time.
+    A row is a record: its only partial has all values of the record, and its time. `shape` is that of the results.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Whole:
         self.stored = replace(shape, family=family, kernels=(record_kernel(values),), same={})
 
     def lifted(self, records: Records, slices: Array, codes: Array, names: pa.Table, rows: Array) -> Block:
-        """A row for each record."""
+        """Return one row per record."""
         (kernel,) = self.stored.kernels
         each = np.arange(len(rows))
         partials, dictionary = fold_arrays(kernel, [*records.values, pa.array(records.times)], rows, each)
@@ -89,7 +89,7 @@ class Whole:
         return Block(slices[rows], codes[rows], names, ones, [partials], [dictionary])
 
     def windows(self, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
-        """Each folded from its records, some at a time."""
+        """Yield the windows, each folded from its records, about `FOLDED_RECORDS` records at a time."""
         (kernel,) = self.stored.kernels
         *values, times = kernel.to_arrow(block.partials[0], block.dictionaries[0])
         records = Records(block.index, np.asarray(times), block.names, values)
@@ -100,7 +100,7 @@ class Whole:
             yield self._folded(block, columns_of(records, self.arguments), begins[rows], windows[rows])
 
     def _folded(self, block: Block, columns: Sequence[Sequence[pa.Array]], begins: Array, windows: Array) -> Windows:
-        """Windows whose keys begin at these rows."""
+        """Return some windows, folded; `begins[i]` is the first row of the key of window i."""
         first = np.maximum(self.family.first_slice(windows), block.index[begins])
         last = np.searchsorted(block.keys, block.keys[begins], side="right") - 1
         each = np.minimum(self.family.end_slice(windows), block.index[last] + 1) - first

@@ -1,8 +1,8 @@
-"""Rows of keys whose records are counted: partials of slices with a fixed number of records, or the records.
+"""The record counts of keys in count windows, and the rows that carry them.
 
-Beside its partials a row has `BEGUN`: the slice from which its key has been counted, and the clock of its last record.
-A key that is forgotten and comes again is counted from the slice on that follows its old ones: so rows of both may lie
-in one ledger, and are told apart.
+In addition to its partials a row has `COUNT_ORIGIN`: the slice at which the counting of its key began, and the clock of
+its last record. The counting of a key that was forgotten and occurs again begins at the slice after its old ones. So
+old and new rows can be in the same ledger and are distinguished.
 """
 
 from __future__ import annotations
@@ -24,59 +24,61 @@ def _zeros() -> tuple[int, int]:
     return 0, 0
 
 
-def _themselves(_: Any, begins: Any, clock: Any) -> Any:
-    return begins, clock
+def _themselves(_: Any, origins: Any, clock: Any) -> Any:
+    return origins, clock
 
 
-BEGUN = kernel("begun", Aggregate(_zeros, _themselves, fieldwise(np.maximum, np.maximum), columns=True, laws=False))
-"""The slice from which the key of a row is counted, and the clock of its last record in milliseconds."""
+COUNT_ORIGIN = kernel(
+    "begun", Aggregate(_zeros, _themselves, fieldwise(np.maximum, np.maximum), columns=True, laws=False)
+)
+"""The slice at which the counting of a row's key began, and the clock of its last record in milliseconds."""
 
 
-def with_begun(shape: Shape) -> Shape:
-    """The shape of rows that say since when their keys are counted."""
-    return shape.with_marks(BEGUN)
+def with_origin(shape: Shape) -> Shape:
+    """Return the shape of rows with `COUNT_ORIGIN`."""
+    return shape.with_marks(COUNT_ORIGIN)
 
 
-def put_begun(block: Block, begins: Array, clock: int) -> Block:
-    """A block with the slices from which its rows are counted, and the clock of all."""
-    own = [begins, np.full(len(block), clock)]
+def put_origin(block: Block, origins: Array, clock: int) -> Block:
+    """Add `COUNT_ORIGIN` to a block: `origins[i]` for row i, and the same clock, in milliseconds, for all rows."""
+    own = [origins, np.full(len(block), clock)]
     return replace(block, partials=[*block.partials, own], dictionaries=[*block.dictionaries, None])
 
 
-def without_begun(block: Block) -> Block:
-    """The block by the slices of its keys, the first of each since it is counted being 0, without `BEGUN`."""
+def without_origin(block: Block) -> Block:
+    """Remove `COUNT_ORIGIN` from a block, and number the slices of each key from 0, where its counting began."""
     local = block.index - block.partials[-1][0]
     return replace(block, index=local, partials=block.partials[:-1], dictionaries=block.dictionaries[:-1])
 
 
 @dataclass(frozen=True)
-class Tally:
-    """The counts of keys, by their codes: the first counted slice and the number of records so far."""
+class RecordCounts:
+    """The record counts of keys, by code: the slice at which counting began, and the number of records since."""
 
-    begins: Array
+    origins: Array
     counts: Array
 
     @classmethod
-    def of(cls, rows: Block, unit: int, now: int, ttl: int | None) -> Tally:
-        """Return the counts of rows by key and slice, in slices of `unit` records; keys without rows have none.
+    def of(cls, rows: Block, unit: int, now: int, ttl: int | None) -> RecordCounts:
+        """Return the counts of rows sorted by key and slice, in slices of `unit` records; 0 for keys without rows.
 
-        Nor have those that are idle, for more than `ttl` milliseconds: they begin behind what they had.
+        The count of a key that was idle for more than `ttl` milliseconds is 0: counting begins after its old slices.
         """
-        begins, counts = (np.zeros(len(rows.names), dtype=np.int64) for _ in range(2))
+        origins, counts = (np.zeros(len(rows.names), dtype=np.int64) for _ in range(2))
         last = last_rows(rows)
-        keys, (begun, clocks) = rows.keys[last], (column[last] for column in rows.partials[-1])
+        keys, (origin, clocks) = rows.keys[last], (column[last] for column in rows.partials[-1])
         idle = clocks < (-FOREVER if ttl is None else now - ttl)
-        begins[keys] = np.where(idle, rows.index[last] + 1, begun)
-        counts[keys] = np.where(idle, 0, (rows.index[last] - begun) * unit + rows.records[last])
-        return cls(begins, counts)
+        origins[keys] = np.where(idle, rows.index[last] + 1, origin)
+        counts[keys] = np.where(idle, 0, (rows.index[last] - origin) * unit + rows.records[last])
+        return cls(origins, counts)
 
-    def add(self, codes: Array) -> Tally:
+    def add(self, codes: Array) -> RecordCounts:
         """Return the counts with one more record for each code."""
-        return Tally(self.begins, self.counts + np.bincount(codes, minlength=len(self.counts)))
+        return RecordCounts(self.origins, self.counts + np.bincount(codes, minlength=len(self.counts)))
 
     def live(self, rows: Block, family: CountingFamily) -> Block:
-        """Return the rows, by key and slice, of future windows, and the newest row of each key."""
-        local = rows.index - self.begins[rows.keys]
+        """Return the rows, sorted by key and slice, that future windows hold, and the newest row of each key."""
+        local = rows.index - self.origins[rows.keys]
         needed = np.maximum(family.first_slice(self.counts // family.advance), 0)[rows.keys]
         kept = local >= needed
         last = last_rows(rows)
@@ -85,10 +87,10 @@ class Tally:
 
 
 def last_rows(rows: Block) -> Array:
-    """The last row of each key, of rows by key."""
+    """Return the position of the last row of each key, of rows sorted by key."""
     return np.flatnonzero(np.append(rows.keys[1:] != rows.keys[:-1], len(rows) > 0))
 
 
 def heads(keys: Array, slices: Array) -> Array:
-    """Return the rows at which another slice or another key starts."""
+    """Return the positions at which the key or the slice changes, including 0."""
     return np.flatnonzero((np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=-1) != 0))

@@ -1,1 +1,1 @@
-"""The eager strategy: every record is folded into every window that covers it."""
+"""The eager plan: every record is folded into every window that covers it."""

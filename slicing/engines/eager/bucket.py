@@ -1,7 +1,7 @@
-"""The eager strategy: every record is folded into every window that covers it, as Kafka Streams and Spark do.
+"""The eager plan: every record is folded into every window that covers it, as in Kafka Streams and Spark.
 
-It is for aggregates without `combine`, which no slice can be assembled from, and it is what slicing is measured
-against: one page per window, R reads and R writes of a partial per (record, key), R being the windows of a record.
+It is used for aggregates without `combine`, whose windows cannot be assembled from slices, and as the baseline of
+slicing. It has one page per window. Each (record, key) reads and writes R partials; R is the windows per record.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from slicing.windows.time.slices import FOREVER
 
 
 class EagerBucket(Bucket):
-    """One bucket of the eager strategy; pages are of one window each. `wide` as in `sliced.bucket.SlicedBucket`."""
+    """One bucket of the eager plan, with one page per window. `wide` as in `sliced.bucket.SlicedBucket`."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class EagerBucket(Bucket):
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Records]) -> Late[list[Records]]:
-        """Fold records into every open window that covers them, in their order; return and count the late ones."""
+        """Fold records, in their order, into every open window that covers them; return and count the late ones."""
         late_for_all = late_for_some = 0
         for records in shipped:
-            judged = [each.judge(records.index) for each in self.families]
-            accepted = np.logical_or.reduce([takes for takes, _ in judged])
-            refused = np.logical_or.reduce([refuses for _, refuses in judged])
+            by_family = [each.accepted_and_late(records.index) for each in self.families]
+            accepted = np.logical_or.reduce([takes for takes, _ in by_family])
+            refused = np.logical_or.reduce([refuses for _, refuses in by_family])
             late_for_all += int(np.sum(refused & ~accepted))
             late_for_some += int(np.sum(refused & accepted))
             if len(records.index):
@@ -89,20 +89,24 @@ class EagerBucket(Bucket):
             late_for_all,
             late_for_some,
             tuple(
-                Refused(late_records(each.family, shipped, each.marks.taking), each.marks.taking, self.head.watermark)
+                Refused(
+                    late_records(each.family, shipped, each.state.first_accepting),
+                    each.state.first_accepting,
+                    self.head.watermark,
+                )
                 for each in self.families
             ),
             joined([first_ends(self.families, each.index, np.ones(len(each.index), np.int64)) for each in shipped]),
         )
 
     def take_history(self, shipped: Sequence[Records], until: int) -> None:
-        """Fold records into every open window that covers them, in their order."""
+        """Fold the records of a history, in their order, into every open window that covers them."""
         for each in self.families:
             each.pass_until(until)
             for records in shipped:
-                each.windows.add(records, each.marks.kept, each.marks.kept)
+                each.windows.add(records, each.state.retained_from, each.state.retained_from)
         if self._notes:
-            first = min(each.family.first_slice(each.marks.kept) for each in self.families)
+            first = min(each.family.first_slice(each.state.retained_from) for each in self.families)
             for records in shipped:
                 self._note(records, records.index >= first)
         for each in self.families:
@@ -121,57 +125,59 @@ class EagerBucket(Bucket):
 
     @cached_property
     def new(self) -> Block:
-        """Which slices of which keys got records, as a block without partials."""
+        """The number of new records of each slice and key, as a block without partials."""
         return fold(self.shape.select(()), self._new)
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """The windows that have a page."""
+        """Yield the windows that are looked up, from their pages."""
         return self._each(lambda each: each.look(asked))
 
-    # What triggers ask.
+    # Called by triggers.
 
     def touched(self) -> Panes:
-        """Open windows that hold a new record."""
-        return self._touched(self.new, lambda each: each.marks.taking)
+        """Return the open windows that hold a new record."""
+        return self._touched(self.new, lambda each: each.state.first_accepting)
 
     def _touched(self, marks: Block, first: Callable[[FamilyPages], int]) -> Panes:
         return self._panes(lambda each: each.touched(marks, first(each), FOREVER))
 
     def newest(self) -> Panes:
-        """The newest window of each key that holds a new record."""
+        """Return the latest window of each key, if it holds a new record."""
         return self._panes(lambda each: each.newest_windows(self.new) if len(self.new) else iter(()))
 
     def late(self) -> Panes:
-        """Windows that have fired and hold a new record."""
+        """Return the windows that have fired and hold a new record."""
         return Panes(
             lambda: self._each(lambda each: each.fired_again(self.new, with_old=False)),
             lambda: self._each(lambda each: each.fired_again(self.new, with_old=True)),
             lambda: self._each(
-                lambda each: each.touched(self.new, each.marks.taking, each.marks.done, WindowPages.alone)
+                lambda each: each.touched(
+                    self.new, each.state.first_accepting, each.state.next_to_fire, WindowPages.alone
+                )
             ),
         )
 
     def closing(self) -> Panes:
-        """Windows that close."""
+        """Return the windows that close."""
         return self._panes(FamilyPages.closing)
 
     def changed(self, tombstones: bool) -> Panes:
-        """Windows that close and differ from the one before."""
+        """Return the windows that close and whose result differs from that of the previous window."""
         return self._panes(lambda each: each.changed(tombstones))
 
     @cached_property
     def waiting(self) -> WaitingSlices:
-        """Open windows that hold a mark of the dirty set."""
+        """The open windows that hold a mark of the dirty set."""
         dirty = DirtySet(self._early, None)
         return WaitingSlices(
             dirty,
             lambda: self.new,
             lambda: min(each.oldest for each in self.families),
-            lambda marks: self._touched(marks, lambda each: each.marks.done),
+            lambda marks: self._touched(marks, lambda each: each.state.next_to_fire),
         )
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
-        """Open pairs, or those that close, of the families that have rows of their own."""
+        """Return the open pairs, or those that close, of the families with rows of their own."""
         first, closed_by = min(each.oldest for each in self.families), self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, {})
         live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
@@ -189,7 +195,7 @@ class EagerBucket(Bucket):
         )
 
     def _panes_of(self, each: FamilyPages) -> Callable[[Block], Panes]:
-        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.marks.done, FOREVER)))
+        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.state.next_to_fire, FOREVER)))
 
     @property
     def _early(self) -> PageLists:
@@ -202,7 +208,7 @@ class EagerBucket(Bucket):
         for each in self.leading:
             yield from each.shown(frames(each))
 
-    # The life of a micro-batch.
+    # Steps of a micro-batch.
 
     def advance(self, watermark: int) -> None:
         """Find the windows that a watermark closes."""
@@ -212,15 +218,17 @@ class EagerBucket(Bucket):
             each.advance(watermark)
 
     def retire(self) -> None:
-        """Forget what no window needs."""
+        """Remove the pages that no window needs."""
         for each in self.families:
             each.retire()
 
     def save(self) -> None:
-        """Write the header; what other triggers kept is removed, and everything once no window is left."""
+        """Write the header; remove the state of other triggers, and all state once no window is left."""
         held = False
         for each in self.families:
-            held |= self.head.newest is not None and each.family.last_window(self.head.newest) >= each.marks.done
+            held |= (
+                self.head.newest is not None and each.family.last_window(self.head.newest) >= each.state.next_to_fire
+            )
             each.drop_purged()
             windows = each.windows.held()
             each.newest.forget(min(windows, default=FOREVER), self.needs.newest)
@@ -233,38 +241,40 @@ class EagerBucket(Bucket):
         super().save()
 
     def _forget_removed(self) -> None:
-        """Remove the pages of families that a change has removed."""
+        """Remove the pages of families that a change of the query has removed."""
         lists, removed = self.head.lists, self.pages.removed
         for name in [name for name in lists if removed and parse(name).of != EARLY and parse(name).family in removed]:
             self.pages.remove(lists.pop(name))
 
     def keep(self) -> str:
-        """Nothing is kept in the process; what another trigger has kept is not found any more."""
+        """Keep nothing in the bucket cache; blocks that another trigger has kept are not found any more."""
         return ""
 
     def cut_at(self) -> list[int]:
-        """The instants of the first and the last window that are there."""
+        """Return the start of the first stored window, the end of the last one, and the instants of lateness."""
         found = []
         for each in self.families:
             if held := each.windows.held():
                 found += [int(each.family.window_start(held[0])), int(each.family.window_end(held[-1]))]
-            found += each.judged_at(self.head.passed)
+            found += each.lateness_instants(self.head.passed)
         return found
 
     def extent(self) -> dict[str, int]:
-        """How many open windows hold records; there are no slices in this state."""
-        held = (sum(window >= each.marks.done for window in each.windows.held()) for each in self.families)
+        """Count the open windows with a page; this state has no slices."""
+        held = (sum(window >= each.state.next_to_fire for window in each.windows.held()) for each in self.families)
         return {"open_windows": sum(held), "slices": 0}
 
     def check(self) -> None:
-        """Assert the invariants between header and pages: nothing is kept too long, every page in place."""
+        """Assert the invariants between header and pages: no page is kept too long, and every page exists."""
         for each in self.families:
-            assert all(window >= each.marks.kept for window in each.windows.held()), "expired windows are removed"
+            assert all(window >= each.state.retained_from for window in each.windows.held()), (
+                "expired windows are removed"
+            )
         super().check()
 
 
 def _marks(shape: Shape, slices: Array, names: pa.Table) -> Block:
-    """Which slices of which keys records came for, as a block without partials."""
+    """Return the number of records of each slice and key, as a block without partials."""
     codes, names = encode_keys(names)
     return from_records(shape, slices, codes, names, [])
 
@@ -272,7 +282,7 @@ def _marks(shape: Shape, slices: Array, names: pa.Table) -> Block:
 def all_windows(
     shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequence[Records], wide: bool = False
 ) -> Iterator[Windows]:
-    """All windows of bounded input, which is never late: all of them close at once."""
+    """Yield all windows of bounded input, which has no late records: all windows close at once."""
     bucket = EagerBucket(shape, arguments, 0, Fingerprint(), MemoryStore(), wide=wide)
     for each in bucket.families:
         each.first, each.end = -FOREVER, FOREVER
@@ -282,7 +292,7 @@ def all_windows(
 
 
 def in_memory(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequence[Records]) -> WindowPages:
-    """The pages of all windows of bounded input."""
+    """Return the pages of all windows of bounded input."""
     pages = WindowPages(shape, arguments, Pages(MemoryStore(), Fingerprint(), [0]))
     for records in batches:
         pages.add(records, -FOREVER, -FOREVER)
@@ -290,5 +300,5 @@ def in_memory(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequenc
 
 
 def late_records(family: Family, batches: Sequence[Records], accepting: int) -> list[Records]:
-    """The records that are late for one window at least, `accepting` being the first that accepts records."""
+    """Return the records that are late for at least one window; `accepting` is the first accepting window."""
     return [records.take(np.flatnonzero(is_late(family, records.index, accepting))) for records in batches]

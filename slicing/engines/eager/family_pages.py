@@ -1,4 +1,4 @@
-"""One family of an eager bucket: how far its windows are, and their pages."""
+"""One family of an eager bucket: its progress, and the pages of its windows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from slicing.windows.families.family import Family, emitted_before, emitted_from
 
 
 class FamilyPages(FamilyProgress):
-    """The windows of one family, over its pages. `number` tells families apart.
+    """The windows of one family, over its pages. `number` is the position of the family.
 
-    `beside` are families whose windows end as those of this one do, and are not longer: their results are in its rows.
+    `beside` are aligned families with windows that are not longer: their results are in the wide rows of this family.
     """
 
     def __init__(
@@ -44,25 +44,25 @@ class FamilyPages(FamilyProgress):
     ):
         super().__init__(shape.family, pages.head.families[number], wait, grace, pages.is_new, compares)
         self.number, self.shape = number, shape
-        prefix = of_family(self.marks.id)
+        prefix = of_family(self.state.id)
         self.windows = WindowPages(shape, arguments, pages, prefix, mode)
         self.newest = NewestSlices(shape, pages, self.windows, prefix)
         self.beside: Sequence[FamilyPages] = ()
-        self.leads: Family | None = None  # the primary family of its wide rows
+        self.primary: Family | None = None  # the primary family of its wide rows
         self._purged: list[Block] = []
 
     def put_beside(self, others: Sequence[FamilyPages]) -> None:
-        """Let the results of other families be emitted in the rows of this one."""
+        """Emit the results of other families in the wide rows of this one."""
         self.beside, self.by_end = others, True
         for each in others:
-            each.leads, each.by_end = self.family, True
+            each.primary, each.by_end = self.family, True
 
     def add(self, records: Records) -> None:
         """Fold records into the windows that accept them."""
-        self.windows.add(records, self.marks.taking, self.marks.done)
+        self.windows.add(records, self.state.first_accepting, self.state.next_to_fire)
 
     def touched(self, marks: Block, first: int, end: int, page_of: PageOf = PAGE) -> Iterator[Windows]:
-        """The windows `first` up to `end` that hold a row of `marks`, for the keys of those rows."""
+        """Yield the windows `first` up to `end` that hold a row of `marks`, for the keys of these rows."""
         low, high = self.family.first_window(marks.index), self.family.last_window(marks.index)
         for window in self.windows.held():
             inside = np.flatnonzero((low <= window) & (window <= high)) if first <= window < end else low[:0]
@@ -71,31 +71,31 @@ class FamilyPages(FamilyProgress):
                 yield self.complete(as_windows(page), page_of)
 
     def fired_again(self, marks: Block, with_old: bool) -> Iterator[Windows]:
-        """The windows that have fired and hold a row of `marks`; `with_old` also as they were before."""
-        for frame in self.touched(marks, self.marks.taking, self.marks.done):
+        """Yield the fired windows that hold a row of `marks`; `with_old` adds their results before this micro-batch."""
+        for frame in self.touched(marks, self.state.first_accepting, self.state.next_to_fire):
             old = None
             if with_old:
                 old = self.complete(self.windows.filled(frame, self.windows.before), WindowPages.before)
             yield replace(frame, old=old)
 
     def purge(self, pairs: Block) -> None:
-        """Note pairs whose records are dropped when the micro-batch ends; rows have a window in place of a slice."""
+        """Note pairs whose records `drop_purged` will drop; rows have a window in place of a slice."""
         self._purged.append(pairs)
 
     def drop_purged(self) -> None:
-        """Drop the records of these pairs from the pages of their windows."""
+        """Drop the records of the noted pairs from the pages of their windows."""
         for pairs in self._purged:
             for window in np.unique(pairs.index).tolist():
                 page, gone = self.windows.page(window), pairs.take(np.flatnonzero(pairs.index == window))
                 self.windows.put(window, without_keys(page, gone))
 
     def note(self, marks: Block) -> None:
-        """Keep what the windows do not tell of new records, for `newest_windows`."""
+        """Store what `newest_windows` cannot derive from the pages of windows."""
         self.newest.note(self.inside(marks))
 
     def newest_windows(self, marks: Block) -> Iterator[Windows]:
-        """The first window of each key that holds its newest record, if it holds a row of `marks`."""
-        accepting, marks = self.marks.taking, self.inside(marks)
+        """Yield the first window of each key that holds its newest record, if it holds a row of `marks`."""
+        accepting, marks = self.state.first_accepting, self.inside(marks)
         newest = of_keys(self.newest.slices(marks, accepting), marks)
         first = np.maximum(self.family.first_window(newest.index), accepting)
         for window in np.unique(first).tolist():
@@ -104,21 +104,23 @@ class FamilyPages(FamilyProgress):
             yield from self.touched(inside, window, window + 1)
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """The windows that accept records, have some, and start where windows are asked for."""
-        held = np.array([window for window in self.windows.held() if window >= self.marks.taking], dtype=np.int64)
+        """Yield the windows that are looked up, accept records and hold some."""
+        held = np.array(
+            [window for window in self.windows.held() if window >= self.state.first_accepting], dtype=np.int64
+        )
         for window in held[asked.starting(self.family.window_start(held))].tolist():
             page = asked.of_keys(self.windows.page(window))
             if len(page):
                 yield self.complete(as_windows(page))
 
     def closing(self) -> Iterator[Windows]:
-        """The windows that close."""
+        """Yield the windows that close."""
         for window in self.windows.held():
             if self.first <= window < self.end:
                 yield self.complete(as_windows(self.windows.page(window)))
 
     def changed(self, tombstones: bool) -> Iterator[Windows]:
-        """The windows that close, for the keys whose result is not that of the window before."""
+        """Yield the windows that close, for the keys whose result differs from that of the previous window."""
         held = self.windows.held()
         after = emitted_from(self.family, np.array(held, dtype=np.int64) + 1, self.by_end).tolist()
         for window in sorted({w for w in (*held, *after) if self.first <= w < self.end}):
@@ -135,13 +137,13 @@ class FamilyPages(FamilyProgress):
         return replace(frame, beside=tuple(each.filled(frame, page_of) for each in self.beside))
 
     def filled(self, frame: Windows, page_of: PageOf) -> Windows:
-        """The windows of this family that end as those of a frame do, of the same keys."""
-        assert self.leads is not None
-        windows: Array = self.family.first_open(self.leads.window_end(frame.windows) - 1)
+        """Return the windows of this family that are aligned with those of a frame, for the same keys."""
+        assert self.primary is not None
+        windows: Array = self.family.first_open(self.primary.window_end(frame.windows) - 1)
         return self.windows.filled(replace(frame, windows=windows, beside=()), lambda at: page_of(self.windows, at))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
-        """The frames of this family as they leave the bucket."""
+        """Yield the frames of this family as they are emitted: without repeated windows, and with its number."""
         for frame in without_repeats(self.family, frames, by_end=self.by_end):
             yield self._numbered(frame) if self.number else frame
 
@@ -149,20 +151,20 @@ class FamilyPages(FamilyProgress):
         return replace(frame, family=self.number, old=frame.old and replace(frame.old, family=self.number))
 
     def retire(self) -> None:
-        """Forget what no window needs once those that close have fired."""
+        """Remove the pages that no window needs, after the windows that close have fired."""
         if self.end > self.first:
-            # Not before: what another trigger has left is compared with by `on_change`.
-            self.marks.kept = max(self.marks.kept, self.keep)
+            # Only once windows close: `on_change` compares with the pages that another trigger has left.
+            self.state.retained_from = max(self.state.retained_from, self.keep)
             self.windows.remove_before(self.keep)
         self.pass_closed()
 
 
 def as_windows(page: Block) -> Windows:
-    """The windows of a page."""
+    """Return the windows of a page."""
     return Windows(page.index, page.keys, page.names, page.records, page.partials, page.dictionaries)
 
 
 def _places(names: pa.Table, window: int) -> Windows:
-    """One window of the keys `names`, without anything in it yet."""
+    """Return one window for each key in `names`, without records or partials."""
     every = np.arange(len(names))
     return Windows(np.full(len(names), window), every, names, np.zeros_like(every), [], [])

@@ -1,4 +1,4 @@
-"""Pages of windows: a partial for each window and key, onto which records are folded."""
+"""Pages of windows: one partial per window and key, into which records are folded."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from slicing.triggers.accumulation import ACCUMULATING, Accumulation
 
 
 class WindowPages:
-    """A page of partials for each window that accepts records or is looked at, folded from records in their order.
+    """A page of partials for each window that accepts records or is still needed, folded from records in their order.
 
-    `shape` is over one family; `prefix` tells the pages of families apart. `mode` is that of late firings.
+    `shape` has one family; `prefix` begins the names of its pages. `mode` is the accumulation mode of late firings.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class WindowPages:
         self._alone: dict[int, Block] = {}
 
     def held(self) -> list[int]:
-        """The windows that have a page, in order."""
+        """Return the windows that have a page, in ascending order."""
         return sorted(map(int, self.nodes.names()))
 
     def page(self, window: int) -> Block:
-        """The partials of a window, none if it has no page."""
+        """Return the partials of a window, an empty block if it has no page."""
         return self.nodes.load(str(window)) or empty(self.shape)
 
     def put(self, window: int, page: Block) -> None:
@@ -53,20 +53,23 @@ class WindowPages:
         self.nodes.save(str(window), page)
 
     def before(self, window: int) -> Block:
-        """The partials of a window that has fired, without the records of this micro-batch."""
+        """Return the partials of a window that has fired, without the records of this micro-batch."""
         return self._before[window] if window in self._before else self.page(window)
 
     def alone(self, window: int) -> Block:
-        """The partials of the records of this micro-batch alone, for a window that has fired."""
+        """Return the partials of the new records alone, for a window that has fired."""
         return self._alone.get(window) or empty(self.shape)
 
-    def add(self, records: Records, accepting: int, done: int) -> None:
-        """Fold records into the windows from `accepting` on that cover them; those before `done` have fired."""
+    def add(self, records: Records, first_accepting: int, next_to_fire: int) -> None:
+        """Fold records into the windows from `first_accepting` on that cover them.
+
+        Windows before `next_to_fire` have fired.
+        """
         last, first = self.family.last_window(records.index), self.family.first_window(records.index)
-        for window in self._covering(records.index, accepting):
+        for window in self._covering(records.index, first_accepting):
             covered = np.flatnonzero((first <= window) & (window <= last))
             if len(covered):
-                self._fold(window, records.take(covered), fired=window < done)
+                self._fold(window, records.take(covered), fired=window < next_to_fire)
 
     def remove_before(self, window: int) -> None:
         """Remove the pages of earlier windows."""
@@ -74,12 +77,12 @@ class WindowPages:
             if held < window:
                 self.nodes.drop(str(held))
 
-    def _covering(self, slices: Array, accepting: int) -> list[int]:
-        """The windows from `accepting` on that cover one of the slices, in order."""
+    def _covering(self, slices: Array, first_accepting: int) -> list[int]:
+        """Return the windows from `first_accepting` on that cover one of the slices, in ascending order."""
         found: set[int] = set()
         for index in np.unique(slices).tolist():
             first, last = self.family.first_window(index), self.family.last_window(index)
-            found.update(range(max(first, accepting), last + 1))
+            found.update(range(max(first, first_accepting), last + 1))
         return sorted(found)
 
     def _fold(self, window: int, records: Records, fired: bool) -> None:
@@ -92,9 +95,9 @@ class WindowPages:
         self._alone[window] = fold_onto(self.shape, self.alone(window), window, records, self.arguments)
 
     def filled(self, frame: Windows, page_of: Callable[[int], Block]) -> Windows:
-        """The windows of a frame with the partials of pages, each of which is read once.
+        """Return the windows of a frame with the partials of their pages; each page is read once.
 
-        A window that its page does not hold has no records and `init()`.
+        A window without a row in its page has no records and the partial `init()`.
         """
         rows = np.argsort(frame.windows, kind="stable")
         blocks, places = [], []
@@ -117,4 +120,4 @@ class WindowPages:
 
 PageOf = Callable[[WindowPages, int], Block]
 PAGE: PageOf = WindowPages.page
-"""The page of a window as it is now."""
+"""Returns the current page of a window."""

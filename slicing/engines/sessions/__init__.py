@@ -1,1 +1,1 @@
-"""Session windows: open sessions are merged with new records."""
+"""Session windows: new records are merged with the open sessions."""

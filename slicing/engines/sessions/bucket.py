@@ -1,11 +1,11 @@
-"""One bucket of sessions: open sessions are read and merged with new rows, those that close fire, the rest is appended.
+"""One bucket of sessions: new rows are merged with the open sessions, sessions that close fire, new rows are appended.
 
 ::
 
-    stored     [0      30)       [50   70)         rows of open sessions, as they came
-    came            [20     40)            [70 80)
-    sessions   [0           40)  [50             80)         the watermark is at 60: the first one fires
-    appended                               [70 80)           and the rows of the first one are void from now on
+    stored     [0      30)       [50   70)         rows of open sessions, in order of arrival
+    new             [20     40)            [70 80)
+    sessions   [0           40)  [50             80)         the watermark is 60: the first session fires
+    appended                               [70 80)           the stored rows of the first session become void
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ MERGED = "merged"
 
 @dataclass(frozen=True)
 class RefusedSessions(Refused[Ending]):
-    """Late intervals, each late for the only session that it could have been in."""
+    """Late intervals; each is late for the only session to which it could belong."""
 
     def missed(self, family: Family, slices: Array) -> Missed:
-        """One session each, and no other takes it."""
+        """Return one missed session for each interval; no other session accepts it."""
         one = np.ones(len(slices), dtype=np.int64)
         return Missed(one, np.zeros_like(one), one.astype(bool))
 
     def holds(self, records: EndingRecords) -> Array:
-        """Which records are among those refused: their intervals lie in one that was, and no other's does."""
+        """Return which records were refused, `bool[n]`: exactly those whose interval lies in a refused interval."""
         outer = put_ends(without_partials(self.rows), self.rows.ends)
         codes, names = encode_keys(records.names)
         count = np.ones(len(codes), dtype=np.int64)
@@ -83,9 +83,9 @@ class RefusedSessions(Refused[Ending]):
 
 
 def intervals(shape: Shape, session: Session, block: Block) -> Block:
-    """Return shipped rows with ends: sub-sessions have ends, rows of single times get them here.
+    """Return shipped rows with ends: sub-sessions already have ends; rows of single instants get them here.
 
-    `shape` is that of rows without ends.
+    `shape` is the shape of rows without ends.
     """
     if len(block.partials) > len(shape.kernels):
         return block
@@ -95,7 +95,7 @@ def intervals(shape: Shape, session: Session, block: Block) -> Block:
 
 
 def frames(sessions: Block, unit: int, kind: str = "final") -> Iterator[Windows]:
-    """Sessions as windows, some at a time, in the order of key and start."""
+    """Yield sessions as windows, at most FRAME_ROWS at a time, in their order; `unit` is in microseconds."""
     for start in range(0, len(sessions), FRAME_ROWS):
         rows = ending(sessions.take(slice(start, start + FRAME_ROWS)), unit)
         partials = rows.names, rows.records, rows.partials, rows.dictionaries
@@ -103,16 +103,16 @@ def frames(sessions: Block, unit: int, kind: str = "final") -> Iterator[Windows]
 
 
 def all_sessions(shape: Shape, session: Session, blocks: Sequence[Block]) -> Iterator[Windows]:
-    """All sessions of a bucket of bounded input."""
+    """Yield all sessions of a bucket of bounded input."""
     stored = with_ends(shape)
     rows = concat(stored, [intervals(shape, session, block) for block in blocks])
     return frames(merged(stored, rows), session.unit)
 
 
 class SessionBucket(Bucket):
-    """One bucket of sessions; `grace` in microseconds.
+    """One bucket of sessions; `grace` is in microseconds.
 
-    `shape` is that of the results; rows of the state have the ends of sessions beside them.
+    `shape` is the shape of the results; stored rows also have the ends of sessions, as their last partial.
     """
 
     def __init__(
@@ -129,17 +129,17 @@ class SessionBucket(Bucket):
         self.is_ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
         wait, self._fires_once = trigger.wait(grace), not trigger.needs.emitted
         super().__init__(fingerprint, store, trigger, [self._closed_by(0, wait)])
-        # Sessions are told by their ends: all that end up to a mark have fired, or accept no records.
+        # Progress is in ends of sessions: all sessions that end by a mark have fired, or accept no more records.
         self.progress = Progress(self.head.families[0], self._closed_by, wait, grace, self.pages.is_new)
         self.recent = self.open_cache(self.shape)
         self.rows, self.emitted_rows = self._rows(SESSIONS, self.shape), self._rows(EMITTED, self.marks)
         self._lists = {SESSIONS: self.rows, EMITTED: self.emitted_rows}
         self._check_ended()
         self.new = empty(self.shape)
-        self._accepting = self.progress.marks.taking  # sessions that end by then accept no new records
+        self._accepting = self.progress.state.first_accepting  # sessions that end by this end accept no new records
 
     def _check_ended(self) -> None:
-        """Raise StateMismatch for sessions that records have ended under another trigger."""
+        """Raise StateMismatch if records have ended sessions of this checkpoint under another trigger."""
         if f"{ENDED} {ENDED}" in self.head.lists:
             raise StateMismatch(
                 f"records have ended sessions of this checkpoint, and {self.trigger} does not keep them apart. Go on "
@@ -147,7 +147,7 @@ class SessionBucket(Bucket):
             )
 
     def _closed_by(self, watermark: int, wait: int) -> int:
-        """The end up to which sessions are closed."""
+        """Return the end up to which sessions are closed, in microseconds."""
         return watermark - wait - self.session.unit
 
     def _rows(self, name: str, shape: Shape) -> OpenRows:
@@ -156,84 +156,84 @@ class SessionBucket(Bucket):
         return OpenRows(nodes, name, known, self._merging(shape), self._meet)
 
     def _merging(self, shape: Shape) -> Callable[[Block], Block]:
-        """How rows of a list become one when they are read."""
+        """Return the function that merges the rows of a list when they are read."""
         return lambda rows: merged(shape, rows)
 
-    def _meet(self, void: Block, came: Block) -> bool:
-        """Whether rows overlap or touch others that are void."""
-        behind = came.take(came.index <= ends_of(void).max(initial=-FOREVER))
-        if not len(behind):
+    def _meet(self, void: Block, new_rows: Block) -> bool:
+        """Return whether new rows overlap or touch void rows."""
+        near = new_rows.take(new_rows.index <= ends_of(void).max(initial=-FOREVER))
+        if not len(near):
             return False
-        both = concat(self.marks, [void, extents(behind)])
+        both = concat(self.marks, [void, extents(near)])
         numbers = numbered(*self._chains(both))
         return bool(np.isin(numbers[: len(void)], numbers[len(void) :]).any())
 
     @cached_property
     def _open(self) -> Block:
-        """The sessions that were open when the micro-batch began, by key and start."""
+        """The sessions that were open when the micro-batch began, sorted by key and start."""
         return self.rows.load(self._is_open)
 
     def _is_open(self, known: Block) -> Array:
-        """Which stored rows are of sessions that accept records."""
-        is_open: Array = ends_of(known) > self.progress.marks.taking
+        """Return which stored rows belong to sessions that accept records: `bool[n]`."""
+        is_open: Array = ends_of(known) > self.progress.state.first_accepting
         return is_open
 
     @property
     def _open_sessions(self) -> Block:
-        """The same, each in one row."""
+        """The sessions that were open when the micro-batch began, one row per session."""
         return self._open
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
-        """Take the rows of a micro-batch, except for those that are late, by the rule of the sessions."""
-        came = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
-        ends = self._ends_to_judge(came)
-        self._accepting = self.progress.marks.taking
+        """Keep the rows of a micro-batch that are not late by the rule `late_by`; return and count the late ones."""
+        new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
+        ends = self._deciding_ends(new)
+        self._accepting = self.progress.state.first_accepting
         late = ends <= self._accepting
-        refused = self._refused(came.take(late))
-        self.new = came.take(~late) if late.any() else came
+        refused = self._refused(new.take(late))
+        self.new = new.take(~late) if late.any() else new
         rows = RefusedSessions(ending(refused, self.session.unit), 0, self.head.watermark)
-        return Late(int(refused.records.sum()), 0, (rows,), FirstEnds(ends + self.session.unit, came.records))
+        return Late(int(refused.records.sum()), 0, (rows,), FirstEnds(ends + self.session.unit, new.records))
 
     def _refused(self, late: Block) -> Block:
-        """Late rows as what is late: sessions, or intervals."""
+        """Combine late rows into late sessions, or into late intervals, by the rule `late_by`."""
         if self.session.late_by == SESSION:
             return reduced(self.shape, late, *self._chains(late))
         return regroup(self.shape, late)
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
-        """Take all sessions: which of them the stream goes on with is known when its first records are there."""
+        """Keep all sessions of a history: only the first records of the stream tell which of them continue."""
         self.new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
 
-    def _ends_to_judge(self, came: Block) -> Array:
-        """Return the end of each row, or of the session that it becomes a part of."""
-        if self.session.late_by != SESSION or not len(came):
-            return ends_of(came)
-        both = concat(self.marks, [extents(self._open), extents(came)])
+    def _deciding_ends(self, rows: Block) -> Array:
+        """Return the end that decides lateness: of each row, or of the session to which it belongs now."""
+        if self.session.late_by != SESSION or not len(rows):
+            return ends_of(rows)
+        both = concat(self.marks, [extents(self._open), extents(rows)])
         return self._ends_of_sessions(both)[len(self._open) :]
 
     def _ends_of_sessions(self, rows: Block) -> Array:
-        """The end of the session that each row, of the shape `marks`, is a part of: `int64[n]`."""
+        """Return the end of the session to which each row, of the shape `marks`, belongs: `int64[n]`."""
         order, heads = self._chains(rows)
         return ends_of(reduced(self.marks, rows, order, heads))[numbered(order, heads)]
 
     def _chains(self, rows: Block) -> tuple[Array, Array]:
-        """The rows by key and start, and where in that order each session begins."""
+        """Return the order of the rows by key and start, and the positions in it at which sessions begin."""
         return chains(rows.keys, rows.index, ends_of(rows))
 
-    # The sessions of the micro-batch, by key and start, and what is true of them.
+    # The sessions of the micro-batch, sorted by key and start, and their properties.
 
     @cached_property
     def _merged(self) -> tuple[Block, Array]:
-        """The sessions, and which of them each new row is a part of."""
+        """The open sessions with the new rows merged in, and the session of each new row."""
         both = concat(self.shape, [self._open, self.new])
         rows, heads = self._chains(both)
         return reduced(self.shape, both, rows, heads), numbered(rows, heads)[len(self._open) :]
 
     @cached_property
     def _had_ended(self) -> Array:
-        """Which had ended before the watermark of this micro-batch; asked before it moves."""
-        ended: Array = ends_of(self._merged[0]) <= self.progress.marks.done
+        """Which sessions had ended by the previous watermark, `bool[n]`; must be read before `advance`."""
+        ended: Array = ends_of(self._merged[0]) <= self.progress.state.next_to_fire
         return ended
 
     @cached_property
@@ -241,12 +241,12 @@ class SessionBucket(Bucket):
         return Emitted(self.marks, self.emitted_rows, self._open, self._merged[0])
 
     def _closes(self) -> Array:
-        """Which sessions accept no more records."""
-        closes: Array = ends_of(self._merged[0]) <= self.progress.marks.taking
+        """Return which sessions accept no more records: `bool[n]`."""
+        closes: Array = ends_of(self._merged[0]) <= self.progress.state.first_accepting
         return closes
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """The sessions that accept records; those whose records have all been dropped are left out."""
+        """Yield the sessions that are looked up, accept records and have not lost theirs."""
         rows = asked.of_keys(self._open_sessions)
         rows = rows.take(np.flatnonzero(rows.records > 0))
         chosen = asked.starting(rows.index)
@@ -254,17 +254,17 @@ class SessionBucket(Bucket):
             chosen[:-1] &= rows.keys[1:] != rows.keys[:-1]
         return frames(rows.take(np.flatnonzero(chosen)), self.session.unit)
 
-    # What triggers ask.
+    # Called by triggers.
 
     def touched(self) -> Panes:
-        """Sessions that got a record."""
+        """Return the sessions that hold a new record."""
         sessions, parts = self._merged
         touched = np.zeros(len(sessions), dtype=bool)
         touched[parts] = True
         return self._panes(touched)
 
     def newest(self) -> Panes:
-        """The last session of each key, if it got a record."""
+        """Return the last session of each key, if it holds a new record."""
         sessions, parts = self._merged
         touched, last = np.zeros(len(sessions), dtype=bool), np.ones(len(sessions), dtype=bool)
         touched[parts] = True
@@ -272,21 +272,21 @@ class SessionBucket(Bucket):
         return self._panes(touched & last)
 
     def late(self) -> Panes:
-        """Sessions that have fired with this extent since they ended, and got a record."""
+        """Return the sessions that have fired with their present extent after their end, and hold a new record."""
         return self._panes(self._had_ended & self._emitted.same & (self._emitted.new > 0))
 
     def closing(self) -> Panes:
-        """Sessions that have ended and have not fired with this extent since."""
+        """Return the sessions that have ended and have not fired with their present extent since."""
         ended = ends_of(self._merged[0]) <= self.progress.end
         return self._panes(ended if self._fires_once else ended & ~(self._had_ended & self._emitted.same))
 
     @property
     def waiting(self) -> WaitingSessions:
-        """Open sessions with records that have not fired."""
+        """The open sessions with records since their last firing."""
         return WaitingSessions(self._merged[0], self._emitted.new, ~self._closes(), self._panes)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
-        """Open sessions, or those that close; of these something is always remembered, as they may merge."""
+        """Return the open sessions, or those that close. They always have trigger state, because sessions may merge."""
         sessions, is_open = self._merged[0], self._is_about_to_close() if closing else ~self._closes()
         held, live = self.recent.beside, has_key(self._open)
         made = partial(SessionMemory, sessions, is_open)
@@ -295,18 +295,18 @@ class SessionBucket(Bucket):
         return ListedPairs(partial(self._listed, is_open), memory, keys)
 
     def _was_open(self, rows: Block) -> Array:
-        """Which rows of memory, at the starts of sessions, may be of open ones; sessions of now tell more."""
+        """Return which rows of trigger state may belong to open sessions: all, until compared with the sessions."""
         return np.ones(len(rows), dtype=bool)
 
     def _is_about_to_close(self) -> Array:
-        """Which sessions the watermark of this micro-batch closes."""
+        """Return which sessions the watermark of this micro-batch closes: `bool[n]`."""
         closes: Array = ends_of(self._merged[0]) <= self.progress.closes(max(self.head.watermark, self.head.warm))
         return closes
 
     def _listed(self, among: Array, everything: bool) -> Listed:
         sessions, parts = self._merged
-        came, at = np.zeros(len(sessions), dtype=np.int64), np.flatnonzero(among)
-        np.add.at(came, parts, self.new.records)
+        new_counts, at = np.zeros(len(sessions), dtype=np.int64), np.flatnonzero(among)
+        np.add.at(new_counts, parts, self.new.records)
         some = sessions.take(at)
 
         def panes(chosen: Array) -> Panes:
@@ -315,7 +315,7 @@ class SessionBucket(Bucket):
             return self._panes(firing)
 
         bounds = lambda: (some.index, ends_of(some) + self.session.unit)  # noqa: E731
-        before, new = some.records - came[at], under(self.new, some.names)
+        before, new = some.records - new_counts[at], under(self.new, some.names)
         signals = {name: least[at] for name, least in self._signals(sessions).items()}
         place = some.index, some.keys, some.names
 
@@ -325,7 +325,7 @@ class SessionBucket(Bucket):
         return Listed(*place, some.records, before, panes, new, bounds, signals, purge)
 
     def _signals(self, sessions: Block) -> dict[str, Array]:
-        """The signals of the records that have become a part of each session."""
+        """Return the signals of the new records of each session, by name."""
         asked = self.trigger.signals
         if not asked or not self.heard:
             return {name: np.full(len(sessions), ABSENT) for name in asked}
@@ -336,13 +336,13 @@ class SessionBucket(Bucket):
         return {name: least_of(rows.partials[i][0], parts, len(sessions)) for i, name in enumerate(asked)}
 
     def _accepted(self, rows: Block) -> Array:
-        """Which rows of signals are of records that have been accepted; those of refused sessions lie in no other."""
-        judged = self.session.late_by != SESSION
-        return ends_of(rows) > self._accepting if judged else np.ones(len(rows), dtype=bool)
+        """Return which rows of signals belong to accepted records; signals of refused sessions lie in no other one."""
+        by_interval = self.session.late_by != SESSION
+        return ends_of(rows) > self._accepting if by_interval else np.ones(len(rows), dtype=bool)
 
     @cached_property
     def _purged(self) -> Array:
-        """The sessions whose records are dropped when the micro-batch ends."""
+        """Which sessions lose their records at the end of the micro-batch: `bool[n]`."""
         return np.zeros(len(self._merged[0]), dtype=bool)
 
     def _panes(self, firing: Array) -> Panes:
@@ -363,18 +363,18 @@ class SessionBucket(Bucket):
         yield from windows(self._merged[0].take(firing))
 
     def _replacing(self, rows: Block) -> Iterator[Windows]:
-        """Sessions, each with itself as it was before the new records; it has had the same extent."""
+        """Yield sessions, each with its result before the new records in `old`; its extent has not changed."""
         pairs = zip(
             frames(rows, self.session.unit), frames(self._part(self._open, rows), self.session.unit), strict=True
         )
         return (replace(frame, old=old) for frame, old in pairs)
 
     def _alone(self, rows: Block) -> Block:
-        """Sessions, of their new records alone."""
+        """Return sessions with the partials of their new records alone."""
         return self._part(merged(self.shape, self.new), rows)
 
     def _part(self, parts: Block, rows: Block) -> Block:
-        """Return sessions of the same extents, with the partials of the parts that lie in them."""
+        """Return sessions with the extents of `rows` and the partials of the `parts` inside them."""
         at = located(parts, rows)
         order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
         found = reduced(self.shape, parts, order, np.flatnonzero(np.diff(at[order], prepend=-1)))
@@ -382,19 +382,19 @@ class SessionBucket(Bucket):
         partials = [*found.partials[:-1], rows.partials[-1]]
         return replace(found, index=rows.index, keys=rows.keys, names=rows.names, partials=partials)
 
-    # The life of a micro-batch.
+    # Steps of a micro-batch.
 
     def advance(self, watermark: int) -> None:
-        """Find the sessions that a watermark closes."""
-        _ = self._had_ended  # read now, by the marks of before
+        """Find the sessions that a watermark, in microseconds, closes."""
+        _ = self._had_ended  # must be computed before the progress advances
         self.progress.advance(max(watermark, self.head.warm))
 
     def retire(self) -> None:
-        """The sessions that have ended have fired."""
+        """Note that the sessions that have ended have fired."""
         self.progress.pass_closed()
 
     def save(self) -> None:
-        """Store the new rows of sessions that are open, or anew all that they are, and what has fired of them."""
+        """Append the new rows of open sessions, or rewrite these sessions, and update the retraction log."""
         sessions, parts = self._merged
         closes = self._closes()
         if self._fires_once:
@@ -407,21 +407,21 @@ class SessionBucket(Bucket):
         self.note_early()
         super().save()
 
-    def _put(self, came: Block, live: Block) -> None:
-        """Store the new rows of open sessions; `live` are these sessions."""
-        self.rows.put(came, live, self.new, anew=self._is_anew(came))
+    def _put(self, new_rows: Block, live: Block) -> None:
+        """Append the new rows of open sessions, or rewrite them; `live` has these sessions."""
+        self.rows.put(new_rows, live, self.new, anew=self._is_anew(new_rows))
 
-    def _is_anew(self, came: Block) -> bool:
-        """Whether rows are written anew: they are in order, or some have lost their records."""
-        return bool(self._purged.any()) or (self.is_ordered and len(came) > 0)
+    def _is_anew(self, new_rows: Block) -> bool:
+        """Whether all rows are rewritten: for ordered partials with new rows, or after records were dropped."""
+        return bool(self._purged.any()) or (self.is_ordered and len(new_rows) > 0)
 
     def keep(self) -> str:
-        """Keep the rows of sessions and of what has fired."""
+        """Keep the rows of sessions and of the retraction log in the bucket cache."""
         kept = {name: rows.ledger.kept for name, rows in self._lists.items()}
         return self.recent.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
 
     def _without_records(self, rows: Block, purged: Array) -> Block:
-        """The same rows, some of them without their records."""
+        """Return the rows, those that are purged without their records."""
         if not purged.any():
             return rows
         partials = [kernel.spread(len(rows)) for kernel in self.plain.kernels]
@@ -431,17 +431,17 @@ class SessionBucket(Bucket):
         return replace(rows, records=np.where(purged, 0, rows.records), partials=[*partials, rows.partials[-1]])
 
     def _retracted(self, gone: Block) -> Block:
-        """Rows of extents that have fired and are no sessions any more, without records."""
+        """Return rows without records for extents that have fired and are not sessions any more."""
         partials = [kernel.spread(len(gone)) for kernel in self.plain.kernels]
         nothing = replace(gone, records=np.zeros(len(gone), dtype=np.int64), partials=partials)
         return put_ends(replace(nothing, dictionaries=[k.no_dictionary for k in self.plain.kernels]), ends_of(gone))
 
     def extent(self) -> dict[str, int]:
-        """How many sessions are open, and how many rows they are stored in."""
+        """Count the open sessions, and their stored rows."""
         return {"open_windows": self.open_count, "slices": self.rows.count}
 
     def check(self) -> None:
-        """Assert that every page is there, that rows do not pile up, and that sessions have records."""
+        """Assert that every page exists, that rows do not pile up, and that no count of records is negative."""
         super().check()
         held = self.rows.load(self._is_open)
         assert self.rows.count <= 2 * len(held)
@@ -449,7 +449,7 @@ class SessionBucket(Bucket):
 
 
 class WaitingSessions:
-    """The question `waiting`: what waits is told by the log, so that nothing has to be noted."""
+    """The dirty set of sessions. It is derived from the retraction log, so that it needs no state of its own."""
 
     asked = True
 
@@ -460,15 +460,15 @@ class WaitingSessions:
         """Fire nothing."""
 
     def kept(self) -> dict[str, Block]:
-        """Nothing more: the sessions are kept."""
+        """Return nothing: the sessions are kept anyway."""
         return {}
 
     def all(self) -> Panes:
-        """Fire all that wait."""
+        """Return all sessions in the dirty set."""
         return self._panes(self._waits)
 
     def ready(self, chosen: Callable[[Block], Array]) -> Panes:
-        """Fire those that `chosen` returns true for, of sessions with the records that have not fired."""
+        """Return the sessions for which `chosen` returns true, given the records since their last firing."""
         firing = self._waits.copy()
         firing[self._waits] = chosen(replace(self._sessions, records=self._new).take(self._waits))
         return self._panes(firing)

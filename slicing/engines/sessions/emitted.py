@@ -1,14 +1,14 @@
-"""The retraction log of sessions: what has been emitted of the ones that are open, and is retracted if these change.
+"""The retraction log of sessions: the emitted extents of open sessions, which are retracted if the sessions change.
 
 ::
 
-    emitted      [0   10)      [25  35)        extents that have fired, with the records that they had
-    sessions     [0                  35)       one now: a record has come between
+    emitted      [0   10)      [25  35)        extents that have fired, with their numbers of records then
+    sessions     [0                  35)       one session now: a new record lies between them
     fires        [0   10) merged, [25  35) merged, [0  35) update
     emitted      [0                  35)
 
-What has been emitted is a row of its extent. Rows merge as those of sessions do: a session that fires covers all that
-has been emitted of its parts. Its row counts the records that it has and they had not: what is new is a difference.
+Each emitted extent is a row. Rows merge as those of sessions do: a session that fires covers all emitted extents of its
+parts. Its row counts only the records that these had not counted, so the new records of a session are a difference.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from slicing.engines.sessions.open_rows import OpenRows
 
 
 class Emitted:
-    """The log, against the sessions of a micro-batch, which are given by key and start.
+    """The retraction log, compared with the sessions of a micro-batch, which are sorted by key and start.
 
-    `stored` are rows of the shape `marks`, which have ends only. `before` are the sessions that were open before.
+    `stored` has rows of the shape `marks`, which have only ends. `before` has the sessions that were open before.
     """
 
     def __init__(self, marks: Shape, stored: OpenRows, before: Block, sessions: Block):
         self.marks, self.stored, self.sessions = marks, stored, sessions
         self.rows = stored.load(lambda known: located(known, before) >= 0)
-        self._session = located(self.rows, sessions)  # that each row is a part of
+        self._session = located(self.rows, sessions)  # the session to which each row belongs
         same = (self.rows.index == sessions.index[self._session]) & (
             ends_of(self.rows) == ends_of(sessions)[self._session]
         )
         self._is_other = ~same
-        self.same = np.zeros(len(sessions), dtype=bool)  # sessions that have fired with this extent
+        self.same = np.zeros(len(sessions), dtype=bool)  # sessions that have fired with their present extent
         self.same[self._session[same]] = True
         counted = np.zeros(len(sessions), dtype=np.int64)
         np.add.at(counted, self._session, self.rows.records)
-        self.new: Array = sessions.records - counted  # records of each session that have not fired
+        self.new: Array = sessions.records - counted  # the number of records of each session since its last firing
         self._fired = np.zeros(len(sessions), dtype=bool)
 
     def retracted(self, firing: Array) -> Block:
-        """The extents that sessions replace which fire now, and note that these do."""
+        """Note the sessions that fire, and return the emitted extents that they replace."""
         self._fired |= firing
         return self.rows.take(firing[self._session] & self._is_other)
 
-    def save(self, closing: Array, came: Block) -> None:
-        """Store what has fired of sessions that stay open; `came` has become a part of them since."""
+    def save(self, closing: Array, new_rows: Block) -> None:
+        """Store the emitted extents of sessions that stay open; `new_rows` has the new rows."""
         added = self._fired & ~closing & ((self.new > 0) | ~self.same)
         more = replace(extents(self.sessions.take(added)), records=self.new[added])
         live = merged(self.marks, concat(self.marks, [self.rows.take(~closing[self._session]), more]))
-        self.stored.put(by_start(more), by_start(live), came)
+        self.stored.put(by_start(more), by_start(live), new_rows)

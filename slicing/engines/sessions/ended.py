@@ -6,10 +6,10 @@
     sessions         [0               19)             holds 0, 6 and 9
                                      [11         27)  holds 11 and 17
 
-Event time decides, so that the order in which records come does not matter: a record at the time of an end, or before
-it, is in the session that ends, and one after it is in another. Rows of the state have one time each, as an end that
-comes later may part any two of them. The windows of sessions last until the gap is over, as those of all sessions do:
-so ends do not change which records are late.
+Event time decides, so the order of arrival does not matter: a record at or before the event time of an end belongs to
+the session that ends, and a later record belongs to another session. Stored rows have one instant each, because an end
+that arrives later may separate any two of them. As for all sessions, a window lasts until the gap is over, so ends do
+not change which records are late.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from slicing.windows.session import SESSION, Session
 
 
 def chains_between(rows: Block, ends: Block) -> tuple[Array, Array]:
-    """The rows by key and start, and where in that order each session begins: also after an end of its key.
+    """Return the order of the rows by key and start, and the positions in it at which sessions begin.
 
-    `ends` are rows at the times of ends, in any order.
+    A session also begins after an end of its key. `ends` has a row at the event time of each end, in any order.
     """
     known = under(ends, rows.names)
     known = known.take(np.flatnonzero(known.keys < len(rows.names)))
     pairs = Pairs.over(np.concatenate([rows.index, known.index]), len(rows.names))
     at = np.sort(pairs.pack(known.keys, known.index))
-    # Keys and the ends before a row both grow with the order of the rows: so a sum is of one key and one part of it.
+    # Both the key and the number of ends before a row grow with the order of rows, so their sum identifies both.
     parts = rows.keys + np.searchsorted(at, pairs.pack(rows.keys, rows.index))
     return chains(parts, rows.index, ends_of(rows))
 
 
 def ends_heard(shape: Shape, session: Session, names: Sequence[str], heard: Sequence[Block]) -> Block:
-    """The new records that end their sessions, as rows of times with ends, from the signals of these names."""
+    """Return the new records that end their sessions, as rows of instants, from the signals `heard` of these names."""
     plain = with_signals(shape, len(names))
     rows = concat(with_ends(plain), [intervals(plain, session, block) for block in heard])
     return extents(rows.take(np.flatnonzero(rows.partials[list(names).index(WHEN)][0] != ABSENT)))
@@ -63,7 +63,7 @@ def ends_heard(shape: Shape, session: Session, names: Sequence[str], heard: Sequ
 def all_ended_sessions(
     shape: Shape, session: Session, blocks: Sequence[Block], names: Sequence[str], heard: Sequence[Block]
 ) -> Iterator[Windows]:
-    """All sessions of a bucket of bounded input."""
+    """Yield all sessions of a bucket of bounded input."""
     stored = with_ends(shape)
     rows = concat(stored, [intervals(shape, session, block) for block in blocks])
     ends = ends_heard(shape, session, names, heard)
@@ -73,28 +73,28 @@ def all_ended_sessions(
 class EndedSessionBucket(SessionBucket):
     """One bucket of sessions that records may end.
 
-    State in addition to that of sessions: a row for each record that ends one, for as long as its session is open.
+    In addition to the sessions it stores a row for each record that ends a session, as long as the session is open.
     """
 
     def __init__(self, *args: Any):
         super().__init__(*args)
         nodes = PageLists(self.pages, ENDED, self.marks)
         self.ends = Ledger(nodes, ENDED, known_rows(nodes, ENDED, self.recent.beside))
-        self._came: Block = self.ends.rows().take(slice(0))  # the accepted ends of this micro-batch
+        self._new_ends: Block = self.ends.rows().take(slice(0))  # the accepted ends of this micro-batch
 
     def _check_ended(self) -> None:
-        """Sessions may have been ended."""
+        """Accept a checkpoint with ended sessions."""
 
     def _merging(self, shape: Shape) -> Callable[[Block], Block]:
-        """Rows of one key and time are one; they become sessions together with the ends."""
+        """Return the function that merges rows of the same key and instant; sessions also depend on the ends."""
         return lambda rows: regroup(shape, rows)
 
     def _is_open(self, known: Block) -> Array:
-        """Which stored rows are of sessions that accept records: those of closed ones are told by all stored ends."""
+        """Return which stored rows belong to sessions that accept records; all stored ends decide the sessions."""
         rows = extents(known)
         order, heads = chains_between(rows, self.ends.rows())
         ends = ends_of(reduced(self.marks, rows, order, heads))[numbered(order, heads)]
-        is_open: Array = ends > self.progress.marks.taking
+        is_open: Array = ends > self.progress.state.first_accepting
         return is_open
 
     @cached_property
@@ -105,89 +105,91 @@ class EndedSessionBucket(SessionBucket):
 
     @property
     def _all_ends(self) -> Block:
-        return concat(self.marks, [self._known_ends, self._came])
+        return concat(self.marks, [self._known_ends, self._new_ends])
 
     @property
     def _open_sessions(self) -> Block:
-        """The sessions that accept records, by key and start."""
+        """The sessions that accept records, sorted by key and start."""
         return reduced(self.shape, self._open, *chains_between(self._open, self._known_ends))
 
     def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
-        """Take the rows of a micro-batch; an end that is late ends nothing."""
-        came = ends_heard(self.plain, self.session, self.trigger.signals, self.heard) if self.heard else self._came
-        self._came = came
+        """Keep the rows of a micro-batch that are not late; a late end does not end a session."""
+        new_ends = (
+            ends_heard(self.plain, self.session, self.trigger.signals, self.heard) if self.heard else self._new_ends
+        )
+        self._new_ends = new_ends
         if self.session.late_by == SESSION:
-            rows = concat(self.marks, [intervals_of(self, shipped), came])
-            judged = self._ends_to_judge(rows)[len(rows) - len(came) :]
+            rows = concat(self.marks, [intervals_of(self, shipped), new_ends])
+            deciding = self._deciding_ends(rows)[len(rows) - len(new_ends) :]
         else:
-            judged = ends_of(came)
+            deciding = ends_of(new_ends)
         late = super().accept(shipped)
-        self._came = came.take(np.flatnonzero(judged > self._accepting))
+        self._new_ends = new_ends.take(np.flatnonzero(deciding > self._accepting))
         return late
 
     def _chains(self, rows: Block) -> tuple[Array, Array]:
-        """The rows by key and start, and where each session begins."""
+        """Return the order of the rows by key and start, and the positions in it at which sessions begin."""
         return chains_between(rows, self._all_ends)
 
     def _accepted(self, rows: Block) -> Array:
-        """Which rows of signals are of records that have been accepted; without a late end its session is whole."""
+        """Return which rows of signals belong to accepted records; a session is not separated at a late end."""
         return _among(rows, self.new) if self.session.late_by == SESSION else super()._accepted(rows)
 
     def _was_open(self, rows: Block) -> Array:
-        """Which rows are of records that were stored."""
+        """Return which rows have the key and instant of a row that was open when the micro-batch began: `bool[n]`."""
         return _among(rows, self._open)
 
     @cached_property
     def _emitted(self) -> EmittedExtents:  # type: ignore[override]
         return EmittedExtents(self.emitted_rows, self._was_open, self._merged[0])
 
-    def _put(self, came: Block, live: Block) -> None:
-        """Store the new rows of open sessions, and the new ends; what is closed is forgotten by both together."""
+    def _put(self, new_rows: Block, live: Block) -> None:
+        """Append the new rows and ends of open sessions, or rewrite both; both lists forget closed rows together."""
         both = regroup(self.shape, concat(self.shape, [self._open, self.new]))
         both = self._without_records(both, self._purged[_holding(both, self._merged[0])])
-        rows = both.take(np.flatnonzero(self._ends_of_sessions(extents(both)) > self.progress.marks.taking))
-        if self.rows.put(came, by_start(rows), self.new, anew=self._is_anew(came)):
+        rows = both.take(np.flatnonzero(self._ends_of_sessions(extents(both)) > self.progress.state.first_accepting))
+        if self.rows.put(new_rows, by_start(rows), self.new, anew=self._is_anew(new_rows)):
             ends = regroup(self.marks, self._all_ends)
             self.ends.rewrite(by_start(ends.take(np.flatnonzero(_among(ends, rows)))))
         else:
             self._put_ends(rows)
 
     def _put_ends(self, live: Block) -> None:
-        """Store the new ends, or anew the needed ones, of open sessions and between stored rows.
+        """Append the new ends, or rewrite the needed ends: those of open sessions and those between stored rows.
 
-        Also those of sessions that have closed are needed: they part rows of before from those of open sessions.
+        Ends of closed sessions are needed, too: they separate the stored rows of these from those of open sessions.
         """
-        ends = regroup(self.marks, concat(self.marks, [self.ends.rows(), self._came]))
+        ends = regroup(self.marks, concat(self.marks, [self.ends.rows(), self._new_ends]))
         if len(ends):
             needed = _among(ends, live) | _parting(ends, self.rows.ledger.rows())
-            self.ends.put(by_start(self._came), by_start(ends.take(np.flatnonzero(needed))))
+            self.ends.put(by_start(self._new_ends), by_start(ends.take(np.flatnonzero(needed))))
 
     def check(self) -> None:
-        """Assert in addition that ends do not pile up: twice those at open rows and between stored rows."""
+        """Assert in addition that ends do not pile up: at most two per stored row and per open row."""
         super().check()
         assert len(self.ends.rows()) <= 2 * (self.rows.count + len(self.rows.load(self._is_open)))
 
     def keep(self) -> str:
-        """Keep the rows of sessions, of what has fired, and the ends."""
+        """Keep the rows of sessions, of the retraction log and of the ends in the bucket cache."""
         kept = {name: rows.ledger.kept for name, rows in self._lists.items()} | {ENDED: self.ends.kept}
         return self.recent.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
 
 
 def intervals_of(bucket: SessionBucket, shipped: Sequence[Block]) -> Block:
-    """The extents of shipped rows."""
+    """Return the extents of shipped rows."""
     rows = [intervals(bucket.plain, bucket.session, block) for block in shipped]
     return concat(bucket.marks, [extents(each) for each in rows])
 
 
 def _among(rows: Block, others: Block) -> Array:
-    """Which rows are of a key and time that others have: `bool[n]`."""
+    """Return which rows have the key and instant of a row in `others`: `bool[n]`."""
     known = under(rows, others.names)
     pairs = Pairs.over(np.concatenate([known.index, others.index]), max(len(known.names), len(others.names)) + 1)
     return np.isin(pairs.pack(known.keys, known.index), pairs.pack(others.keys, others.index))
 
 
 def _parting(ends: Block, rows: Block) -> Array:
-    """Which ends lie between two rows of their key; of several between the same rows the first one: `bool[n]`."""
+    """Return which ends lie between two rows of their key, only the first between the same rows: `bool[n]`."""
     known, parting = under(ends, rows.names), np.zeros(len(ends), dtype=bool)
     at = np.flatnonzero(known.keys < len(rows.names))
     pairs = Pairs.over(np.concatenate([rows.index, known.index]), len(rows.names))
@@ -202,15 +204,15 @@ def _parting(ends: Block, rows: Block) -> Array:
 
 
 class EmittedExtents:
-    """The retraction log of sessions that may be parted again: the extents that have been emitted and still hold.
+    """The retraction log of sessions that an end may split again: the emitted extents that have not been retracted.
 
     ::
 
         emitted      [0               40)
-        sessions     [0    30) [21    40)     a record that ends its session, at 20, has come
+        sessions     [0    30) [21    40)     a new record at 20 ends its session
         fires        [0    40) merged, [0    30) early
 
-    An extent is of the session that holds its first record, and is retracted when this one fires with another extent.
+    An extent belongs to the session of its first record, and is retracted when that fires with another extent.
     """
 
     def __init__(self, stored: OpenRows, was_open: Callable[[Block], Array], sessions: Block):
@@ -221,24 +223,24 @@ class EmittedExtents:
             ends_of(self.rows) != ends_of(sessions)[self._session]
         )
         self._fired = np.zeros(len(sessions), dtype=bool)
-        self.same = np.zeros(len(sessions), dtype=bool)  # sessions that have fired with this extent
+        self.same = np.zeros(len(sessions), dtype=bool)  # sessions that have fired with their present extent
         self.same[self._session[~self._is_other]] = True
 
     def retracted(self, firing: Array) -> Block:
-        """The extents that sessions replace which fire now, and note that these do."""
+        """Note the sessions that fire, and return the emitted extents that they replace."""
         self._fired |= firing
         return self.rows.take(firing[self._session] & self._is_other)
 
-    def save(self, closing: Array, came: Block) -> None:
-        """Store what holds of sessions that stay open; `came` has become a part of them since."""
+    def save(self, closing: Array, new_rows: Block) -> None:
+        """Store the emitted extents of sessions that stay open; `new_rows` has the new rows."""
         gone = self._fired[self._session] & self._is_other
         more = extents(self.sessions.take(self._fired & ~closing & ~self.same))
         live = concat(self.stored.ledger.nodes.shape, [self.rows.take(~closing[self._session] & ~gone), more])
-        self.stored.put(by_start(more), by_start(live), came, anew=bool(gone.any()))
+        self.stored.put(by_start(more), by_start(live), new_rows, anew=bool(gone.any()))
 
 
 def _holding(rows: Block, sessions: Block) -> Array:
-    """The session that each row begins in, of sessions by key and start."""
+    """Return the session in which each row begins, out of sessions sorted by key and start: `int64[n]`."""
     known = under(rows, sessions.names)
     order = sorted_rows(sessions.keys, sessions.index)
     pairs = Pairs.over(np.concatenate([known.index, sessions.index]), len(sessions.names))

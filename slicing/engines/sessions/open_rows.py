@@ -1,8 +1,8 @@
-"""Rows of a ledger that become sessions: which of them are open, and how what is void is kept from what comes.
+"""The rows of sessions in a ledger: find the open rows, and keep void rows separate from new rows.
 
-Rows are appended as they come, and merged when they are read. Those of sessions that have closed are void, and nobody
-says so: merged, they are closed by the same mark in the header. Only what would merge with void rows has to be kept
-from them, and then what is open is written anew.
+Rows are appended as they arrive, and merged into sessions when they are read. Rows of closed sessions are void, but are
+not marked: after the merge the progress in the header tells that they are closed. New rows that would merge with void
+rows must be kept separate from them; in this case all open rows are rewritten.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ Meet = Callable[[Block, Block], bool]
 
 
 class OpenRows:
-    """The open rows of one list; `merge` makes sessions of rows, `meet` tells whether some of two would be one."""
+    """The open rows of one list. `merge` merges rows to sessions; `meet` tells whether two blocks share a session."""
 
     def __init__(self, nodes: PageLists, name: str, kept: Block | None, merge: Merge, meet: Meet):
         self.ledger, self.name, self.merge, self.meet = Ledger(nodes, name, kept), name, merge, meet
         self._void: Block | None = None
 
     def load(self, is_open: Callable[[Block], Array]) -> Block:
-        """The sessions that are open, by key and start."""
+        """Return the rows that are open, merged."""
         known = self.merge(self.ledger.rows())
         opened = is_open(known)
         self._void = extents(known.take(~opened))
         return known.take(opened)
 
-    def put(self, rows: Block, live: Block, came: Block, anew: bool = False) -> bool:
-        """Append rows, sorted by start, after `load`; `live` is what is open now, written in their place if `anew`.
+    def put(self, rows: Block, live: Block, new_rows: Block, anew: bool = False) -> bool:
+        """Append rows, sorted by start, or rewrite the list as `live`, all open rows; return whether it was rewritten.
 
-        Returns whether it has been written. It is too where what came, of sessions, meets void rows: they would be
-        taken for a part of it from now on.
+        Must be called after `load`. The list is rewritten with `anew`, or if `new_rows` meet void rows, which would
+        become a part of their sessions.
         """
         assert self._void is not None, "what is void is known once rows are loaded"
-        if anew or self.meet(self._void, came):
+        if anew or self.meet(self._void, new_rows):
             self.ledger.nodes.save(self.name, live)
             self.ledger.kept = live
         else:
@@ -49,10 +49,10 @@ class OpenRows:
 
     @property
     def count(self) -> int:
-        """How many rows are stored."""
+        """The number of stored rows."""
         return len(self.ledger.rows())
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self.ledger.nodes.clear()
         self.ledger.kept = self.ledger.rows().take(slice(0))

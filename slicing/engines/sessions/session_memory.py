@@ -1,10 +1,10 @@
-"""What triggers remember of sessions: a row at the start of each, and sessions that merge add their rows.
+"""The trigger state of sessions: one row at the start of each session; sessions that merge add their rows.
 
 ::
 
-    remembered    [0: 3 fired]      [25: 2 fired]
-    sessions      [0                          35)     one now: a record has come between
-    remembered    [0: 5 fired]      [25: nothing]     the row at its start, and the other one says nothing any more
+    stored        [0: 3 fired]      [25: 2 fired]
+    sessions      [0                          35)     one session now: a new record lies between them
+    stored        [0: 5 fired]      [25: nothing]     the row at its start; the other row gets the initial state
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slicing.engines.pair_memory import PairMemory
 
 
 class SessionMemory(PairMemory):
-    """The memory of the sessions of a micro-batch, which have ends and are given by key and start."""
+    """The trigger state of the sessions of a micro-batch, which are sorted by key and start and have ends."""
 
     def __init__(self, sessions: Block, is_open: Array, *stored: Any):
         super().__init__(*stored)
@@ -33,17 +33,17 @@ class SessionMemory(PairMemory):
 
     @cached_property
     def _session(self) -> Array:
-        """The session of each row, -1 for one that is not open."""
+        """The session of each row, -1 if no open session holds it: `int64[n]`."""
         found = located(put_ends(without_partials(self.rows), self.rows.index), self.sessions)
         return np.where((found >= 0) & self.is_open[found] if len(self.sessions) else found >= 0, found, -1)
 
     @property
     def since(self) -> Array:
-        """The clocks at the first record since the last firing, of open sessions."""
+        """The clock at the first record since the last firing of each row of open sessions, in milliseconds."""
         return super().since[self._session >= 0]
 
     def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Any:
-        """What is remembered of all open sessions: what their rows merge to."""
+        """Return the state of all open sessions, merged from their rows."""
         fields, inside = self.remembered.of_none(len(self.sessions)), np.flatnonzero(self._session >= 0)
         if len(inside):
             parts = inside[np.argsort(self._session[inside], kind="stable")]
@@ -54,16 +54,16 @@ class SessionMemory(PairMemory):
         return self.remembered.made(*(field[self.is_open] for field in fields))
 
     def put(self, windows: Array, keys: Array, names: pa.Table, before: Any, now: Any) -> None:
-        """Note what is remembered of all open sessions, at their starts."""
+        """Note the state of the open sessions for which it has changed, at their starts."""
         rows = self.rows
         gone = (self._session < 0) | (rows.index != self.sessions.index[self._session] if len(self.sessions) else True)
         void = rows.take(np.flatnonzero(gone))
-        self._came.append(memory_rows(void.index, void.keys, void.names, self.remembered.of_none(len(void))))
+        self._noted.append(memory_rows(void.index, void.keys, void.names, self.remembered.of_none(len(void))))
         alone = np.ones(len(self.sessions), dtype=bool)
         alone[self._session[gone & (self._session >= 0)]] = False
         changed = ~alone[self.is_open]
         for old, new in zip(before.fields, now.fields, strict=True):
             changed |= differs(old, new)
         some = np.flatnonzero(changed)
-        self._came.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
-        self._came = [block for block in self._came if len(block)]
+        self._noted.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
+        self._noted = [block for block in self._noted if len(block)]

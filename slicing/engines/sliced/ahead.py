@@ -1,6 +1,6 @@
-"""Where records ordinarily are, though a few are far ahead of the others.
+"""Find the newest ordinary slice, although a few records have event times far ahead of the others.
 
-Slices are ordinarily no more than a window apart, and most rows of a micro-batch are where records come to now::
+Slices with records are ordinarily at most a window apart, and most rows of a micro-batch are in current slices::
 
     slices     * * * * . * *                        *      reach: the slices of a window
                [ ordinary ]   a gap beyond reach    ahead
@@ -14,9 +14,9 @@ from slicing.aggregates.arrays import Array
 
 
 def newest_ordinary(slices: Array, reach: int, start: int | None = None) -> int:
-    """The newest of some ascending slices that follow slice `start`, else the median, without a gap beyond `reach`.
+    """Return the newest slice that follows `start` without a gap of more than `reach`; `start` if none does.
 
-    `start` itself where none does.
+    `slices` are in ascending order. The default of `start` is their median.
     """
     start = int(slices[(len(slices) - 1) // 2]) if start is None else start
     newest = max(start, int(slices[-1]))
@@ -30,9 +30,9 @@ def newest_ordinary(slices: Array, reach: int, start: int | None = None) -> int:
 
 
 def newest_reached(spans: Array, start: int, reach: int) -> int:
-    """The newest slice of the spans that follow slice `start` without a gap beyond `reach`.
+    """Return the newest slice of the spans that follow slice `start` without a gap of more than `reach`.
 
-    A span is a row of its first slice and its end.
+    `spans` is `int64[n, 2]`: the first slice and the end of each span.
     """
     firsts, ends = spans[np.argsort(spans[:, 0])].T
     reached = np.maximum.accumulate(np.append(start, ends - 1))

@@ -1,4 +1,4 @@
-"""Aligned windows: the same keys as the primary windows row by row, without records where there is no such window."""
+"""Assemble aligned windows, row by row for the primary windows; a window that does not exist has no records."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from slicing.content.pairs import Pairs
 
 
 def matched(shape: Shape, frame: Windows, windows: Array, found: Block) -> Windows:
-    """For each row of a frame the window `windows[i]` of its key, out of `found`, whose slices are numbers of windows.
+    """Return for row i of a frame the window `windows[i]` of its key, out of `found`.
 
-    Where there is none it has no records and holds `init()`.
+    `found` has windows in place of slices. A window that it lacks has no records and the partial `init()`.
     """
     names, count = frame.names, len(frame)
     records, partials = np.zeros(count, np.int64), [kernel.spread(count) for kernel in shape.kernels]
@@ -40,9 +40,10 @@ def matched(shape: Shape, frame: Windows, windows: Array, found: Block) -> Windo
 def beside_all(
     own: Sequence[Windows], members: Sequence[tuple[Shape, Callable[[Array], Array]]], others: Sequence[list[Windows]]
 ) -> Iterator[Windows]:
-    """Frames with the aligned windows of other families: each family has its shape and its window for each end.
+    """Yield frames with the aligned windows of other families.
 
-    `others` are all frames of each that may be needed.
+    `members` has for each family its shape and the function from primary to aligned windows; `others` has for each
+    family all frames that may be needed.
     """
     found = [
         concat(shape, [as_block(frame) for frame in frames]) for (shape, _), frames in zip(members, others, strict=True)

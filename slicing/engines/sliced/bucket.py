@@ -1,16 +1,16 @@
-"""The state of one bucket of slices: how records get in and how windows are read.
+"""One bucket of slices: how records are stored and how windows are read.
 
-Slices are the only truth; the trees' nodes are durable caches of them. Everything is a page in a key-value store:
+Slices are authoritative; the trees' nodes are durable caches of them. Everything is a page in a key-value store:
 
     fresh     pages written since the last close, not in any cache yet
-    stripes   for each slice group the slices that have entered, and those that were complete at once
-    late      late records of those slices
+    stripes   for each slice group, the slices that have entered, and slices that were complete when they arrived
+    late      late records of these slices
     caches    the trees' nodes by name
 
-A micro-batch in which nothing closes writes the new rows and the header, and reads nothing but to merge small pages. A
-close reads the slices that enter, moves the trees forward, and writes what entered from fresh pages into its stripes.
-Expired stripes are removed whole. `Slices` are what families of windows share, a `FamilyWindows` reads the windows of
-one family.
+A slice enters when the first window that holds it closes: then the trees take it in. A micro-batch in which no window
+closes writes the new rows and the header, and reads only small pages, to merge them. A close reads the slices that
+enter, moves the trees forward, and writes the entered slices from fresh pages to their stripes. Expired stripes are
+removed as a whole. All families share `Slices`; a `FamilyWindows` reads the windows of one family.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
 from slicing.engines.sliced.latest import Latest
-from slicing.engines.sliced.lookups import Places
+from slicing.engines.sliced.lookups import SliceLookups
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.wide_rows import forget_whole
@@ -56,18 +56,18 @@ from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.time.slices import FOREVER
 
 _TREE_OF = {TWO_LAYER: "two_layer", THREE_LAYER: "three_layer", RUNNING: RUNNING}
-"""The trees by how the names of their lists of nodes begin."""
+"""The trees, by the beginning of the names of their lists of nodes."""
 
 
 class SlicedBucket(Bucket):
     """One bucket of windows that are assembled from slices.
 
-    `trees` has one of `assembly.TREES` for each kernel, of family after family. `grace` is in microseconds. With
-    `wide` all families have their results in the rows of the one whose windows hold the others that end with them.
+    `trees` has one of `assembly.TREES` for each kernel, for one family after another. `grace` is in microseconds. With
+    `wide` the rows of the primary family are wide rows, with the results of all families.
     """
 
     others: tuple[str, ...] = ()
-    """How the names of lists of pages begin that are no caches, and not of this class."""
+    """The beginnings of names of page lists that belong to a subclass and are not caches."""
     cannot_lack = ""
 
     def __init__(
@@ -85,8 +85,10 @@ class SlicedBucket(Bucket):
         shape = self.over_stored(shape, wait, wide)
         families = shape.family.families
         self.shape, self.family = shape, shape.family
-        entered = [family.entered(marks.done) for family, marks in zip(families, self.head.families, strict=True)]
-        if self.head.shipped:  # slices are others than those that trees were chosen for
+        entered = [
+            family.entered(state.next_to_fire) for family, state in zip(families, self.head.families, strict=True)
+        ]
+        if self.head.shipped:  # the checkpoint has other slices than those for which the trees were chosen
             trees = [choose(kernel, family) for family in families for kernel in shape.kernels]
         known = [] if self.head.entered is None else [self.head.entered]
         self.slices = Slices(shape, self.pages, trigger, max([*entered, *known]))
@@ -99,24 +101,24 @@ class SlicedBucket(Bucket):
         self.wide, self.leading = wide, led(self.families) if wide else self.families
         self.head.refused = self._refused_until
         self.new = self.slices.incoming  # the new rows of open windows
-        self._fresh: InOrder | None = None  # what enters, while windows close
+        self._fresh: InOrder | None = None  # the rows of the fresh pages that enter, while windows close
         self._latest: Latest | None = None
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
-        """Judge the partials of a micro-batch, keep those of open windows, return and count the late ones.
+        """Keep the partials of open windows; return and count the late ones.
 
-        All records of a slice belong to the same windows, so a slice is judged as one.
+        Lateness is decided per slice, as all records of a slice belong to the same windows.
         """
         block = fold(self.shape, shipped)
-        judged = [each.judge(block.index) for each in self.families]
-        accepted = np.logical_or.reduce([takes for takes, _ in judged])
-        refused = np.logical_or.reduce([refuses for _, refuses in judged])
+        by_family = [each.accepted_and_late(block.index) for each in self.families]
+        accepted = np.logical_or.reduce([takes for takes, _ in by_family])
+        refused = np.logical_or.reduce([refuses for _, refuses in by_family])
         late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
         self._note_refused(block.index[~accepted])
         late = tuple(
-            Refused(block.take(np.flatnonzero(refuses)), each.marks.taking, self.head.watermark)
-            for each, (_, refuses) in zip(self.families, judged, strict=True)
+            Refused(block.take(np.flatnonzero(refuses)), each.state.first_accepting, self.head.watermark)
+            for each, (_, refuses) in zip(self.families, by_family, strict=True)
         )
         open_rows = block if accepted.all() else block.take(np.flatnonzero(accepted))
         self.slices.take(self.merged.redirected(open_rows))
@@ -124,23 +126,23 @@ class SlicedBucket(Bucket):
 
     @property
     def _refused_until(self) -> int | None:
-        """The instant before which records may be in no slice, which matters where slices are retained.
+        """The instant before which records may have been refused, None if slices are not retained.
 
-        Until they are, what is before the oldest window that accepts records may have been refused.
+        When retention begins, this is the start of the oldest window that accepts records.
         """
         if not self.fingerprint.retain or self.head.refused is not None:
             return self.head.refused if self.fingerprint.retain else None
-        return min(int(each.family.window_start(each.marks.taking)) for each in self.families)
+        return min(int(each.family.window_start(each.state.first_accepting)) for each in self.families)
 
     def _note_refused(self, slices: Array) -> None:
-        """Keep the end of the newest slice of which a record is not stored; that is as the query cuts it."""
+        """Note the end of the newest slice with a refused record in the header. The slice is one of the query."""
         if self.head.refused is not None and len(slices):
             at = int(self.shape.family.slice_start(int(slices.max())))
             cut = self.fingerprint.cut_of if self.head.shipped else self.shape.family
             self.head.refused = max(self.head.refused, int(cut.slice_start(cut.slice_at(at) + 1)))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
-        """Store the slices that open windows hold, those that have entered in their stripes."""
+        """Store the slices that open windows hold; entered slices are stored in their stripes."""
         for each in self.families:
             each.fit_trees()
             each.pass_until(until)
@@ -164,77 +166,77 @@ class SlicedBucket(Bucket):
         self.slices.remember()
         return super().close(at)
 
-    # What lookups ask.
+    # Called by lookups.
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Windows of the slices that are stored."""
-        return self._places.look(asked, self.slices.stored)
+        """Yield the windows that are looked up, from the stored slices."""
+        return self._lookups.look(asked, self.slices.stored)
 
     @property
-    def _places(self) -> Places:
+    def _lookups(self) -> SliceLookups:
         trees = [tree for each in self.families for tree in each.trees]
         apart = None if self.head.merged is None else self.merged.is_apart
-        return Places(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, apart)
+        return SliceLookups(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, apart)
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """The slices that are stored of the windows that are asked for."""
-        for found in self._places.pieces(asked, self.slices.stored, self.slices.came_late):
+        """Yield the stored slices of the windows that are looked up."""
+        for found in self._lookups.pieces(asked, self.slices.stored, self.slices.late_rows):
             accepts = np.zeros(len(found.rows), dtype=bool)
             for each in self.families:
-                accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.marks.taking)
+                accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.state.first_accepting)
             yield replace(found, accepts=accepts, stored=self._nodes())
 
     def _nodes(self) -> frozenset[tuple[str, str]]:
-        """The trees and the names of the nodes that are stored."""
+        """Return the tree and the name of each stored node."""
         names = [parse(name) for name, entries in self.head.lists.items() if entries]
         return frozenset((_TREE_OF[name.of], name.which) for name in names if name.of in _TREE_OF)
 
     @property
     def _whole_from(self) -> int:
-        """The slice from which on none has been removed."""
-        return min(each.family.first_slice(each.marks.kept) for each in self.families)
+        """The first slice from which on no slice has been removed."""
+        return min(each.family.first_slice(each.state.retained_from) for each in self.families)
 
     @property
     def _needed_from(self) -> int:
-        """The first slice that a window needs; those before it are retained."""
-        return min(each.family.first_slice(max(each.marks.kept, each.keep)) for each in self.families)
+        """The first slice that a window needs; earlier slices are there only because they are retained."""
+        return min(each.family.first_slice(max(each.state.retained_from, each.keep)) for each in self.families)
 
     @property
     def _retained_from(self) -> int | None:
-        """The first slice that stays, though no window may need it; None if all are removed that none needs."""
+        """The first slice to retain for the `retain` option, even if no window needs it; None without the option."""
         if not self.fingerprint.retain:
             return None
         return int(self.shape.family.slice_at(self.head.passed - self.fingerprint.retain))
 
     @property
     def _looked_up_since(self) -> int:
-        """The slice from which on lookups know where records lie: older slices may have been cut more coarsely."""
+        """The first slice that lookups may use: older slices may have been removed, or may have coarser edges."""
         cut = self.head.cut_since
         return self._whole_from if cut is None else max(self._whole_from, int(self.shape.family.slice_at(cut)))
 
     @property
     def _looked_up_from(self) -> list[int]:
-        """For each family a window before which none is looked up, even if all of its slices are there."""
+        """For each family, the first window that may be looked up, even if slices of earlier windows are stored."""
         return [-FOREVER] * len(self.families)
 
     @property
     def known_from(self) -> int:
-        """The first microsecond from which on all that was accepted is there."""
+        """The first microsecond from which on all accepted records are still in the state."""
         return int(self.shape.family.slice_start(self._looked_up_since))
 
     def known_since(self, starts: Array) -> Array:
-        """From when on all that was accepted is there of windows that begin at some microseconds."""
+        """Return, for windows that start at `starts`, from which microsecond on their accepted records are complete."""
         family = self.shape.family
         since = np.maximum(super().known_since(starts), starts)
         if self.head.merged is None:
             return since
         return np.asarray(family.slice_start(self.merged.next_apart(family.slice_at(since))))
 
-    # What triggers ask.
+    # Called by triggers.
 
     def touched(self) -> Panes:
-        """Open windows that hold a new row, from the slices around it."""
-        return self._touched(self.new, lambda each: each.marks.taking)
+        """Return the open windows that hold a new row, assembled from the slices around it."""
+        return self._touched(self.new, lambda each: each.state.first_accepting)
 
     def _touched(self, marks: Block, first: Callable[[FamilyWindows], int]) -> Panes:
         if not len(marks):
@@ -242,12 +244,12 @@ class SlicedBucket(Bucket):
         return Panes(lambda: self._each(lambda each: each.touched(marks, first(each))))
 
     def newest(self) -> Panes:
-        """The newest window of each key that holds a new row, kept combined."""
+        """Return the latest window of each key that holds a new row, from a total that is kept per key."""
         latest = self._latest = Latest(self.leading, self.slices.recent.beside)
         return Panes(lambda: self._each(lambda each: latest.newest(each, self.new) if len(self.new) else iter(())))
 
     def late(self) -> Panes:
-        """Windows that have fired and hold a new row."""
+        """Return the windows that have fired and hold a new row."""
         new, slices = self.new, self.slices
         return Panes(
             lambda: self._each(lambda each: fired_again(each, slices, new, with_old=False)),
@@ -256,26 +258,26 @@ class SlicedBucket(Bucket):
         )
 
     def closing(self) -> Panes:
-        """Windows that close, from the trees."""
+        """Return the windows that close, from the trees."""
         return Panes(lambda: self._closed(FamilyWindows.close))
 
     def changed(self, tombstones: bool) -> Panes:
-        """Windows that close and differ from the one before."""
+        """Return the windows that close and whose result differs from that of the previous window."""
         changes = Changes(self.leading, self.slices, tombstones)
         return Panes(lambda: self._closed(changes.closed))
 
     @cached_property
     def waiting(self) -> WaitingSlices:
-        """Open windows that hold a mark of the dirty set."""
+        """The open windows that hold a mark of the dirty set."""
         nodes = PageLists(self.pages, EARLY, self.shape.select(()))
         dirty = DirtySet(nodes, self.slices.recent.beside.get(PENDING))
         return WaitingSlices(dirty, lambda: self.new, self._oldest, self._waiting)
 
     def _waiting(self, marks: Block) -> Panes:
-        return self._touched(marks, lambda each: each.marks.done)
+        return self._touched(marks, lambda each: each.state.next_to_fire)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
-        """Open pairs, or those that close, of the families that have rows of their own."""
+        """Return the open pairs, or those that close, of the families with rows of their own."""
         first, held = self._oldest(), self.slices.recent.beside
         closed_by = self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, held)
@@ -291,7 +293,7 @@ class SlicedBucket(Bucket):
         )
 
     def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:
-        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.marks.done)))
+        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.state.next_to_fire)))
 
     def _each(self, frames: Callable[[FamilyWindows], Iterator[Windows]]) -> Iterator[Windows]:
         for each in self.leading:
@@ -303,10 +305,10 @@ class SlicedBucket(Bucket):
                 if each.end > each.first:
                     yield from each.shown(frames(each, self._fresh))
 
-    # The life of a micro-batch.
+    # Steps of a micro-batch.
 
     def advance(self, watermark: int) -> None:
-        """Find the windows that a watermark closes, and what enters with them."""
+        """Find the windows that a watermark, in microseconds, closes, and the slices that enter with them."""
         closes = [each.advance(watermark) for each in self.families]
         self._left = self._oldest()
         self._entered = max(self.slices.entered, *(each.family.entered(each.end) for each in self.families))
@@ -314,12 +316,12 @@ class SlicedBucket(Bucket):
             self._fresh = self.resources.enter_context(closing(self.slices.take_fresh(self._entered)))
 
     def retire(self) -> None:
-        """Store what entered with the windows that close, and forget what no window needs."""
+        """Store the slices that have entered, and remove the slices that no window needs."""
         if self._fresh is None:
             for each in self.families:
                 each.step(is_empty=self.head.newest is None)
             self.slices.entered = self._entered
-            if self.head.entered is not None:  # families that needed older slices may have been removed
+            if self.head.entered is not None:  # a family that needed older slices may have been removed
                 self.slices.stripes.remove_before(self._whole_from)
             self.slices.write_incoming()
             return
@@ -330,11 +332,11 @@ class SlicedBucket(Bucket):
         for each in self.families:
             each.passed(self._fresh, is_left, each.retained(since))
         if is_left:
-            came = self._entered - self.slices.entered
+            newly_entered = self._entered - self.slices.entered
             self.slices.enter(self._fresh, self._entered, self._whole_from)
             self._settle(self._left)
-            self.merged.step(came)
-            # In pages of their own, or the next close would read and write them all again.
+            self.merged.step(newly_entered)
+            # The new rows get pages of their own; otherwise the next close would read and write all of them again.
             self.slices.write_incoming()
         else:
             self.slices.entered = self._entered
@@ -343,21 +345,21 @@ class SlicedBucket(Bucket):
         self._fresh = None
 
     def _first_retained(self, since: int) -> int:
-        """The first slice that is not removed: whole windows stay, so it may be before `since`."""
+        """Return the first slice that stays. It may be before `since`, because windows are retained as a whole."""
         return min(each.family.first_slice(each.retained(since)) for each in self.families)
 
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
 
     def _settle(self, left: int) -> None:
-        """Two-layer trees read the stripe that is leaving slice by slice: there late rows had better be in place."""
+        """Merge late rows into the stripe that leaves next: two-layer trees will read it slice by slice."""
         subtracts = any("two_layer" in each.trees for each in self.families)
         if subtracts and self.slices.needs.settles:
             oldest, since = self._oldest(), self._retained_from
             self.slices.settle(left, oldest, oldest if since is None else min(oldest, self._whole_from))
 
     def save(self) -> None:
-        """Write the header; caches of other triggers are removed, as nothing moves them forward."""
+        """Write the header; remove the caches of other triggers, which this trigger does not update."""
         self.note_early()
         self._forget_other_triggers()
         self._forget_entered()
@@ -365,13 +367,13 @@ class SlicedBucket(Bucket):
         super().save()
 
     def _forget_entered(self) -> None:
-        """Store no longer what has entered, once the families tell it."""
+        """Remove the end of the entered slices from the header, once the progress of the families tells it."""
         known = self.head.entered
-        if known is not None and known <= max(each.family.entered(each.marks.done) for each in self.families):
+        if known is not None and known <= max(each.family.entered(each.state.next_to_fire) for each in self.families):
             self.head.entered = None
 
     def keep(self) -> str:
-        """Keep the latest slices, as far back as the windows that are open, and what is made of them."""
+        """Keep the slices of open windows, and blocks made from them, in the bucket cache."""
         if not (self.slices.needs.follows or self.slices.needs.compares):
             return ""
         oldest = self._needed_from
@@ -381,13 +383,13 @@ class SlicedBucket(Bucket):
         return self.slices.recent.keep(oldest, totals | self.kept_early())
 
     def cut_at(self) -> list[int]:
-        """The instants of the first and the last slice that are there."""
+        """Return the start of the first stored slice, the end of the last one, and the instants of lateness."""
         spans, start = self.head.spans(), self.shape.family.slice_start
         held = [int(start(int(index))) for index in (spans[:, 0].min(), spans[:, 1].max())] if len(spans) else []
-        return held + [at for each in self.families for at in each.judged_at(self.head.passed)]
+        return held + [at for each in self.families for at in each.lateness_instants(self.head.passed)]
 
     def _forget_other_triggers(self) -> None:
-        """Remove the caches that this trigger does not move forward; another one makes them anew."""
+        """Remove the caches that this trigger does not update; a later trigger rebuilds them."""
         kept = [f"{each.prefix}{of} " for of in (EARLY, STATES) for each in self.families]
         own = (*self.others, f"{EARLY} ", *kept)
         if self.slices.needs.trees:
@@ -396,10 +398,10 @@ class SlicedBucket(Bucket):
             self.pages.remove(self.head.lists.pop(name))
         if not self.slices.needs.trees:
             for each in self.families:
-                each.marks.nodes = None
+                each.state.nodes = None
 
     def extent(self) -> dict[str, int]:
-        """How many slices the pages span, and how many open windows these are of; by the header, no page is read."""
+        """Count the slices that the pages span, and the open windows over them, from the header only."""
         spans = self.slices.spans(self._oldest())
         if not len(spans):
             return {"open_windows": 0, "slices": 0}

@@ -1,4 +1,4 @@
-"""Closed windows whose result is not that of the window before: only where a slice with records enters or leaves."""
+"""Find closed windows whose result differs from the previous one's: only slices that enter or leave change results."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from slicing.windows.families.family import emitted_before, emitted_from, repeat
 from slicing.windows.time.slices import FOREVER
 
 STEP_BYTES = 8 << 20
-"""The bytes of rows whose windows are selected at once; the selection takes a small multiple of them."""
+"""The size of the rows whose windows are selected at once, in bytes; the selection takes a small multiple of it."""
 
 
 class Changes:
-    """Closed windows whose result differs from the one before, of families that close together.
+    """Closed windows whose result differs from the previous window's, of families that close together.
 
-    A family that was added to a checkpoint closes with the others once it has whole windows.
+    A family that was added to a checkpoint closes with the others once it has complete windows.
     """
 
     def __init__(self, families: Sequence[FamilyWindows], slices: Slices, tombstones: bool):
@@ -40,19 +40,19 @@ class Changes:
         self._together = marks == {slices.entered}
 
     def closed(self, progress: FamilyWindows, fresh: InOrder) -> Iterator[Windows]:
-        """The changes among windows that close; what entered with them is kept to be compared with."""
+        """Yield the changed windows of those that close; keep the slices that entered, for the next comparison."""
         with closing(progress.news(fresh)) as news:
             first, until = progress.first, self._until(progress)
-            known, oldest = progress.marks.kept < first, self._oldest(progress)
+            known, oldest = progress.state.retained_from < first, self._oldest(progress)
             entering = oldest, progress.family.entered(until)
             entered = FOREVER if self._together else progress.family.entered(first)
             sources = [self.slices.recent.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
             before = _distance(progress, first, until)
             for portion in portions(progress.shape, sources, first, until, before):
-                (kept, came), inside = portion.blocks, portion.first > first
+                (kept, new), inside = portion.blocks, portion.first > first
                 some = portion.first, portion.end, known or inside, self.tombstones
                 yield from changes(
-                    progress.shape, kept, came, *some, progress.compared, progress.whole, inside, progress.left
+                    progress.shape, kept, new, *some, progress.compared, progress.whole, inside, progress.left
                 )
             if progress is self.families[-1]:  # they close together
                 self._remember(news)
@@ -62,12 +62,12 @@ class Changes:
         return min(progress.end, int(emitted_from(progress.family, after, progress.by_end)[0]) + 1)
 
     def _oldest(self, progress: FamilyWindows) -> int:
-        """The first slice of the window that the first one is compared with."""
+        """Return the first slice of the window with which the first closing window is compared."""
         return progress.family.first_slice(emitted_before(progress.family, progress.first, progress.by_end))
 
     def _remember(self, news: InOrder) -> None:
         if news.block is None or not self._together:
-            self.slices.recent.drop()  # what some families have as news is in stripes already
+            self.slices.recent.drop()  # rows that are new to one family may already be in stripes for another
             return
         oldest = min(map(self._oldest, self.families))
         entered = max(progress.family.entered(self._until(progress)) for progress in self.families)
@@ -75,7 +75,7 @@ class Changes:
 
 
 def _distance(progress: FamilyWindows, first: int, until: int) -> int:
-    """The most windows that one of a range is after the one that it is compared with."""
+    """Return the greatest distance, in windows, between a window of a range and the one that it is compared with."""
     if not progress.family.may_repeat:
         return 1
     windows = np.arange(emitted_before(progress.family, first, progress.by_end), until)
@@ -96,14 +96,16 @@ def changes(
     seen: bool = False,
     left: Sequence[Callable[[Array], Array]] = (),
 ) -> Iterator[Windows]:
-    """The windows `first` up to `until` that differ from the one before, of every key.
+    """Yield the windows `first` up to `until` of every key whose result differs from the previous window's.
 
-    The one before is the last that may be emitted: windows without an instant are passed over. `stored` has the folded
-    slices that it saw of `first`, and `fresh` the newer rows. Without `known` the window
-    before `first` is not, and every key with records in `first` has a row. With `seen` it saw what is fresh too. The
-    last result of a key is not kept: it is that of the window before, which is made from slices too. `whole` completes
-    windows of `shape`, made of some rows, to those of `shown`, which are compared and yielded. `left` give, for slices,
-    the first windows that what is beside no longer sees them in.
+    The previous window is the last one that may be emitted: repeated windows are skipped. Results are not stored: the
+    result of the previous window is assembled from slices, too.
+
+    stored: the folded slices that the window before `first` had seen.
+    fresh: the newer rows; with `seen`, the window before `first` had seen these, too.
+    known: whether the window before `first` is known; if not, every key with records in `first` has a row.
+    whole: completes windows of `shape`, assembled from given rows, to windows of `shown`, which are compared.
+    left: for each aligned family, a function from slices to the first windows whose aligned window lacks them.
     """
     family, by_end = shape.family, bool(left)
     before_first = emitted_before(family, first, by_end)

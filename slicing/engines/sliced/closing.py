@@ -1,4 +1,4 @@
-"""One close of a bucket: the trees move over the slices that enter and leave, and windows are read off."""
+"""One close of a bucket: the trees move over the slices that enter and leave, and windows are read from them."""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ from slicing.windows.time.slices import FOREVER
 
 
 class Stored(Protocol):
-    """The slices that have entered, in pages."""
+    """The interface of the stored slices that have entered."""
 
     def read(self, first: int, end: int) -> Iterator[Block]:
-        """All stored rows of slices `first` up to but not including `end`, those that came late last."""
+        """Yield all stored rows of slices `first` up to but not including `end`, late rows last."""
 
 
 @dataclass(frozen=True)
-class Due:
-    """The range of one close: windows `first` up to `until` of a bucket close, `end` is the next to close after that.
+class CloseRange:
+    """The range of one close: windows `first` up to `until` close, and window `end` is the next to close after that.
 
-    `entered` is the first slice that had not entered before the micro-batch; a close may go on where another one of the
-    same micro-batch ended. `fresh` holds the new rows of slices before it since the last close, all rows of slices that
-    enter now, wherever they are stored, and some of later ones. `late` are what the caches do not hold yet of slices
-    that have entered before: it was late for some windows. `cache` gives the place of the nodes of some kernels by the
-    name of their tree, and `cached` says whether they are there for window `first`.
+    stripes: the slices that have entered, in pages.
+    fresh: the new rows since the last close of slices before `entered`, all rows of slices that enter now, wherever
+        they are stored, and some rows of later slices.
+    late: rows of slices that had entered before, which the caches do not contain yet; they are late for some windows.
+    cache: returns the lists for the nodes of some kernels, by the name of their tree.
+    cached: whether these nodes are there for window `first`.
+    entered: the first slice that had not entered before the micro-batch. A close may continue where another close of
+        the same micro-batch ended.
     """
 
     shape: Shape
@@ -55,68 +58,70 @@ class Due:
     entered: int
 
     def late_rows(self, oldest: int) -> Iterator[Block]:
-        """What came late for some windows, from slice `oldest` on."""
+        """Yield the rows that are late for some windows, from slice `oldest` on."""
         entered = self.shape.family.entered(self.first)
         return (part for rows in self.late for part in rows.parts(oldest, entered))
 
 
-def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
-    """The windows of a close from their slices, and these slices, folded, if they all fit into memory."""
-    shape, family = due.shape, due.shape.family
-    oldest, end = family.first_slice(due.first), family.entered(due.until)
-    sources = [due.stripes.read(oldest, min(end, due.entered)), due.fresh.parts(oldest, end)]
-    if shape.keeps_records:  # which are put together in their order, however they are grouped
+def at_once(close_range: CloseRange) -> Iterator[tuple[Windows, Block | None]]:
+    """Yield the windows of a close, assembled from slices, with all these slices, folded, if they fit into memory."""
+    shape, family = close_range.shape, close_range.shape.family
+    oldest, end = family.first_slice(close_range.first), family.entered(close_range.until)
+    sources = [close_range.stripes.read(oldest, min(end, close_range.entered)), close_range.fresh.parts(oldest, end)]
+    if shape.keeps_records:  # records are concatenated in their order, however they are grouped
         sources = [chain(*sources)]
-    for portion in portions(shape, sources, due.first, due.until):
+    for portion in portions(shape, sources, close_range.first, close_range.until):
         rows = fold(shape, portion.blocks)
-        portion.blocks.clear()  # or they were in memory twice
-        for frame in assemble(shape, due.trees, rows, portion.first, portion.end):
+        portion.blocks.clear()  # otherwise they would be in memory twice
+        for frame in assemble(shape, close_range.trees, rows, portion.first, portion.end):
             yield frame, rows if portion.is_all else None
 
 
 class Closing:
-    """One close of windows with equally many slices. Nothing is written but the trees' nodes.
+    """One close of windows with equal numbers of slices. It writes only the trees' nodes.
 
-    `leaves_nodes` says whether they will be there for window `end`. However much came or is stored: slices are read
-    together as long as they fit, see `portions`.
+    `leaves_nodes` tells whether the nodes will be there for window `end`. Memory is bounded: slices are read together
+    only as long as they fit, see `portions`.
     """
 
-    def __init__(self, due: Due):
-        self.due, self.shape, self.family, self.trees = due, due.shape, due.shape.family, due.trees
-        self.stripes, self.fresh = due.stripes, due.fresh
-        self.first, self.until, self.end, self.cached = due.first, due.until, due.end, due.cached
+    def __init__(self, close_range: CloseRange):
+        self.close_range, self.trees = close_range, close_range.trees
+        self.shape, self.family = close_range.shape, close_range.shape.family
+        self.stripes, self.fresh = close_range.stripes, close_range.fresh
+        self.first, self.until, self.end = close_range.first, close_range.until, close_range.end
+        self.cached = close_range.cached
         self.live = Live(self.shape)
         self._frame = Frame(self.live, self.fresh.block)
         self._held, self._held_until = empty(self.shape), -FOREVER
         self.two = tuple(i for i, tree in enumerate(self.trees) if tree == "two_layer")
         self.three = tuple(i for i, tree in enumerate(self.trees) if tree == "three_layer")
         chosen = {TWO_LAYER: self.two, THREE_LAYER: self.three}
-        self.nodes = {name: due.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
-        # Over a whole window the caches are useless.
+        self.nodes = {name: close_range.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
+        # After a jump over a whole window the caches are useless.
         step = regular(self.family).per_advance
         self.jumps = (self.until - self.first) * step >= self.family.longest
 
     @property
     def leaves_nodes(self) -> bool:
-        """Not after a jump: the next close may be another one, which would not use them."""
+        """Whether nodes remain for window `end`. Not after a jump: the next close may jump, too, and not use them."""
         return self.until == self.end and not self.jumps
 
     def windows(self) -> Iterator[Windows]:
-        """All windows that hold a record, in frames of bounded size."""
+        """Yield all windows that hold a record, in frames of bounded size."""
         if self.jumps or not self.cached or not (self.two or self.three):
             return self._at_once()
         return self._one_by_one()
 
     def _slices(self, first: int, end: int) -> Block:
-        """The folded rows of entered slices, stored ones and those that enter in this close."""
+        """Return the folded rows of entered slices, both stored ones and those that enter in this close."""
         if end <= self._held_until:
             return self._held.between(first, end)
-        before = min(end, self.due.entered)
+        before = min(end, self.close_range.entered)
         entered = fold(self.shape, [*self.stripes.read(first, before), self.fresh.between(first, before)])
         return fold(self.shape, [entered, self.fresh.between(max(first, before), end)])
 
     def _hold(self, first: int, end: int) -> None:
-        """Keep the slices from `first` on, those up to `end` read once: both trees look at what is about to leave."""
+        """Hold the slices `first` up to `end` in memory, read once: both trees read the slices that leave next."""
         if end > max(first, self._held_until):
             known = max(first, self._held_until)
             self._held = fold(self.shape, [self._held.between(first, known), self._slices(known, end)])
@@ -129,16 +134,16 @@ class Closing:
         return self.live.place(block, range(len(self.shape.kernels)))
 
     def _in_steps(self, first: int, end: int) -> Iterator[Rows]:
-        """The rows of entered slices; of those that are not in memory a few slices at a time."""
+        """Yield the rows of entered slices; slices that are not in memory are read a few at a time."""
         while first < end:
             high = end if end <= self._held_until else min(end, first + self._frame.at_once)
             yield self._rows(first, high)
             first = high
 
     def _at_once(self) -> Iterator[Windows]:
-        """From slices: a jump over a whole window makes the caches useless, and recomputing has none."""
+        """Yield the windows from slices: after a jump over a whole window, or if the tree is `recompute`."""
         end = self.family.entered(self.until)
-        for frame, rows in at_once(self.due):
+        for frame, rows in at_once(self.close_range):
             if rows is not None:
                 self._held, self._held_until = rows, end
             yield frame
@@ -149,7 +154,7 @@ class Closing:
                 nodes.clear()
 
     def _rebuild(self) -> None:
-        """Caches for the window before `end`, less the slices that have left since."""
+        """Rebuild the caches: for the window before `end`, without the slices that leave before `end`."""
         oldest = self.family.first_slice(self.end)
         if self.two:
             two = TwoLayer(self.live, self.two, self.nodes[TWO_LAYER])
@@ -168,11 +173,11 @@ class Closing:
         return ThreeLayer(self.live, self.three, self.nodes[THREE_LAYER], *reading, self.first, until)
 
     def _one_by_one(self) -> Iterator[Windows]:
-        """From caches: slices enter, a window is read off, slices leave."""
+        """Yield the windows from caches: slices enter, a window is read, slices leave."""
         two = TwoLayer(self.live, self.two, self.nodes[TWO_LAYER]) if self.two else None
         three = self._three_layer() if self.three else None
         oldest = self.family.first_slice(self.first)
-        for late in map(self._placed, self.due.late_rows(oldest)):
+        for late in map(self._placed, self.close_range.late_rows(oldest)):
             if two:
                 two.late(late)
             if three:
@@ -196,7 +201,7 @@ class Closing:
             if three:
                 high = three.together(low, high)
             entering, nodes = range(self.family.entered(low), self.family.entered(high)), []
-            if three:  # first, as it may read keys that are new here
+            if three:  # before the two-layer tree, as this may read keys that are new here
                 nodes.append(three.windows(low, high, fresh.only(self.three).between(entering.start, entering.stop)))
             if two:
                 leave = range(oldest, self.family.first_slice(high))
@@ -213,13 +218,13 @@ class Closing:
             yield frame.take()
 
     def _ahead(self, low: int) -> int:
-        """The end of the windows from `low` on that are a frame, and of which the slices that enter fit."""
+        """Return the end of the windows from `low` on that fill a frame and whose entering slices fit into memory."""
         fits = self.family.first_window(self.fresh.reach(self.family.entered(low)))
         return min(self.until, low + self._frame.at_once, max(low + 1, fits))
 
 
 class Frame:
-    """Windows collected until they fill a frame; `sample` has rows of about their size in bytes."""
+    """Windows collected until they fill a frame; `sample` has rows of about the same size in bytes."""
 
     def __init__(self, live: Live, sample: Block | None):
         self.live = live
@@ -229,17 +234,17 @@ class Frame:
 
     @property
     def at_once(self) -> int:
-        """How many windows of all keys are a frame, one at least."""
+        """The number of windows, of all keys, that fill a frame; at least one."""
         rows = min(FRAME_ROWS, int(PORTION_BYTES / self._row))
         return max(1, rows // max(1, len(self.live.names)))
 
     @property
     def is_full(self) -> bool:
-        """Whether it is worth a frame."""
+        """Whether the collected windows fill a frame."""
         return self.rows >= FRAME_ROWS or self.size >= PORTION_BYTES
 
     def add(self, first: int, nodes: Sequence[Node]) -> None:
-        """Take windows, from the one that is `first` on, of nodes on end that hold all kernels between them."""
+        """Add consecutive windows from `first` on; each of the nodes holds some of the kernels for all windows."""
         all_rows = [node.rows() for node in nodes]
         rows = all_rows[0]
         if not len(rows):
@@ -257,7 +262,7 @@ class Frame:
         return self.live.block(rows, range(len(self.live.shape.kernels)))
 
     def take(self) -> Windows:
-        """The windows collected so far."""
+        """Return the windows collected so far, and begin a new frame."""
         blocks = [self._block(rows) for rows in self._windows]
         self._windows, self.rows, self.size = [], 0, 0
         block = concat(self.live.shape, blocks)
@@ -265,5 +270,5 @@ class Frame:
 
 
 def _row_memory(shape: Shape, block: Block) -> float:
-    """Bytes of a row in memory, without its key."""
+    """Return the size of a row in memory, in bytes, without its key."""
     return (memory(shape, block) - int(block.names.nbytes)) / len(block)

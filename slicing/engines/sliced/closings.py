@@ -1,4 +1,4 @@
-"""Which close a family has: the kind of the family decides, and nothing else."""
+"""Choose the method by which the windows of a family close, by the kind of the family only."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from slicing.assembly.results import Windows
-from slicing.engines.sliced.closing import Closing, Due, at_once
+from slicing.engines.sliced.closing import CloseRange, Closing, at_once
 from slicing.engines.sliced.running_totals import RunningClose
 from slicing.engines.sliced.tailed_close import TailedClose
 from slicing.windows.families.family import RUNNING, RUNS, TAILED
 
 
 class Close(Protocol):
-    """One close of a bucket."""
+    """The interface of one close of a bucket."""
 
     @property
     def leaves_nodes(self) -> bool:
-        """Whether what it caches is that of the next window to close."""
+        """Whether its cached nodes are those for the next window to close."""
 
     def windows(self) -> Iterator[Windows]:
-        """All windows that hold a record, in frames of bounded size."""
+        """Yield all windows that hold a record, in frames of bounded size."""
 
 
 class FromSlices:
-    """The close of windows that differ in slices: each is made of its slices, which are read once."""
+    """A close of windows with different numbers of slices: each is assembled from its slices, which are read once."""
 
     leaves_nodes = False
 
-    def __init__(self, due: Due):
-        self.due = due
+    def __init__(self, close_range: CloseRange):
+        self.close_range = close_range
 
     def windows(self) -> Iterator[Windows]:
-        """All windows that hold a record, in frames of bounded size."""
-        return (frame for frame, _ in at_once(self.due))
+        """Yield all windows that hold a record, in frames of bounded size."""
+        return (frame for frame, _ in at_once(self.close_range))
 
 
 CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {
@@ -42,10 +42,10 @@ CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {
     TAILED: TailedClose,
     RUNS: FromSlices,
 }
-"""By the way in which the windows of a family are assembled."""
+"""The class of close for each way in which the windows of a family are assembled."""
 
 
-def close_of(due: Due) -> Close:
-    """Return the close of a family's windows; windows without nodes are made from slices."""
-    assembled = RUNS if set(due.trees) <= {RUNS} else due.shape.family.assembled
-    return CLOSES[assembled](due)
+def close_of(close_range: CloseRange) -> Close:
+    """Return the close of a family's windows; windows of trees without nodes are assembled from slices."""
+    assembled = RUNS if set(close_range.trees) <= {RUNS} else close_range.shape.family.assembled
+    return CLOSES[assembled](close_range)

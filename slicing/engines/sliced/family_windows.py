@@ -1,8 +1,8 @@
-"""The windows of one family in a bucket: which are open, and the results of those that close.
+"""The windows of one family in a bucket: its open windows, and the results of those that close.
 
-Families of a bucket share its slices. Each has its own position in the header (`Walk`), its own tree nodes, and closes
-when its own windows end. Late records of a family that does not close with the others are kept for it, because the
-slices take them in at once::
+The families of a bucket share its slices. Each has its own progress in the header (`FamilyState`), its own tree nodes,
+and closes when its own windows end. Slices take in late records at once. So if a family does not close with the
+others, the late records are kept for its nodes, too::
 
     slices     | 0 | 1 | 2 | 3 | 4 | 5 |
     minutes        entered up to 5 ----^   takes in slices 3 and 4, and a late row of slice 1
@@ -29,7 +29,7 @@ from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
 from slicing.engines.lateness import FamilyProgress
 from slicing.engines.sliced.aligned import beside_all
-from slicing.engines.sliced.closing import Due
+from slicing.engines.sliced.closing import CloseRange
 from slicing.engines.sliced.closings import close_of
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_marks, touched
@@ -42,10 +42,9 @@ from slicing.windows.time.slices import FOREVER
 
 
 class FamilyWindows(FamilyProgress):
-    """One family over the slices of its bucket. `trees` has one for each kernel; `number` is its place.
+    """One family over the slices of its bucket. `trees` has one tree per kernel; `number` is the family's position.
 
-    `beside` are families whose windows end as those of this one do, and are not longer: their results go out beside
-    its own, in one row.
+    `beside` are aligned families with windows that are not longer: their results are in the wide rows of this family.
     """
 
     def __init__(
@@ -57,34 +56,34 @@ class FamilyWindows(FamilyProgress):
         wait: int,
         grace: int,
     ):
-        marks, is_new = slices.head.families[number], slices.pages.is_new
-        super().__init__(shape.family, marks, wait, grace, is_new, slices.needs.compares)
+        state, is_new = slices.head.families[number], slices.pages.is_new
+        super().__init__(shape.family, state, wait, grace, is_new, slices.needs.compares)
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
-        self.prefix = of_family(self.marks.id)
+        self.prefix = of_family(self.state.id)
         self.beside: Sequence[FamilyWindows] = ()
-        self.leads: Family | None = None  # the primary family of its wide rows
-        self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
+        self.primary: Family | None = None  # the primary family of its wide rows
+        self.compared, self.whole = shape, self.complete  # the results that `on_change` compares, and how to get all
         self._late = self.cache(LATE, shape)
 
     def cache(self, tree: str, shape: Shape) -> PageLists:
-        """Where the nodes of a tree are kept."""
+        """Return the lists in which the nodes of a tree are stored."""
         return PageLists(self.slices.pages, self.prefix + tree, shape)
 
     @property
     def own(self) -> tuple[str, ...]:
-        """How the names of its lists of pages begin."""
+        """The beginnings of the names of the family's page lists."""
         return tuple(f"{self.prefix}{name} " for name in (*TREES, LATE))
 
     def fit_trees(self) -> None:
-        """Nodes of other trees are dropped, and made anew from the slices."""
-        marks = self.marks
-        if marks.trees != list(self.trees) and not self.slices.pages.is_new:
+        """Drop the nodes of other trees than `trees`; new nodes will be computed from the slices."""
+        state = self.state
+        if state.trees != list(self.trees) and not self.slices.pages.is_new:
             self.forget()
-        marks.trees = list(self.trees)
+        state.trees = list(self.trees)
 
     def forget(self) -> None:
         """Drop all nodes."""
-        self.marks.nodes = None
+        self.state.nodes = None
         for name in [name for name in self.slices.head.lists if name.startswith(self.own)]:
             self.slices.pages.remove(self.slices.head.lists.pop(name))
 
@@ -95,34 +94,34 @@ class FamilyWindows(FamilyProgress):
         return self.family.last_window(self.slices.head.newest)
 
     def held(self, first: int, end: int) -> int:
-        """How many open windows hold one of some slices."""
-        low = max(self.marks.done, self.family.first_window(first))
+        """Count the open windows that hold a slice from `first` up to `end`."""
+        low = max(self.state.next_to_fire, self.family.first_window(first))
         return max(0, self.family.last_window(end - 1) + 1 - low)
 
     def step(self, is_empty: bool) -> None:
-        """Move on without results: nothing closes, or there are no records."""
+        """Advance the progress without results: no window closes, or there are no records."""
         if is_empty:
-            self.marks.nodes = self.end
-        self.marks.done = self.end
+            self.state.nodes = self.end
+        self.state.next_to_fire = self.end
 
     def retained(self, since: int | None) -> int:
-        """The first window of which all slices stay, those from `since` on though no window needs them."""
+        """Return the first window whose slices all stay; slices from `since` on stay even if no window needs them."""
         return self.keep if since is None else min(self.keep, int(self.family.last_window(since)))
 
     def passed(self, fresh: InOrder, is_left: bool, retained: int) -> None:
-        """Move on after the results; `fresh` is stored next, unless nothing is left.
+        """Advance the progress after the results; `fresh` is stored next, if any slice is left.
 
-        All slices of window `retained` and later ones stay.
+        All slices of window `retained` and of later windows stay.
         """
-        if self.end == self.first and self.slices.needs.trees and self.marks.nodes is not None:
+        if self.end == self.first and self.slices.needs.trees and self.state.nodes is not None:
             for part in fresh.parts(self.family.first_slice(self.first), self.family.entered(self.first)):
                 self._late.append(ROWS, part)
-        self.marks.done, self.marks.kept = self.end, max(self.marks.kept, retained)
+        self.state.next_to_fire, self.state.retained_from = self.end, max(self.state.retained_from, retained)
         if not is_left:
-            self.marks.nodes = self.end
+            self.state.nodes = self.end
 
     def close(self, fresh: InOrder) -> Iterator[Windows]:
-        """The windows `first` up to `end` that hold a record, from the trees."""
+        """Yield the windows `first` up to `end` that hold a record, from the trees."""
         until, known = min(self.end, self.last + 1), [self, *self.beside]
         if until <= self.first:
             for progress in known:
@@ -156,50 +155,52 @@ class FamilyWindows(FamilyProgress):
 
     def _close(self, news: InOrder, late: Sequence[InOrder], windows: Sequence[int], entered: int) -> Iterator[Windows]:
         first, until, end = windows
-        cached, self.marks.nodes = self.marks.nodes == first, None
+        cached, self.state.nodes = self.state.nodes == first, None
         stripes = self.slices.stripes
-        of_close = Due(self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered)
-        close = close_of(of_close)
+        close_range = CloseRange(
+            self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered
+        )
+        close = close_of(close_range)
         yield from close.windows()
-        self.marks.nodes = end if close.leaves_nodes and self._is_whole(end) else None
+        self.state.nodes = end if close.leaves_nodes and self._is_whole(end) else None
 
     def _is_whole(self, window: int) -> bool:
-        """Whether all slices of a window stay until it has closed, so that nodes can subtract them."""
-        return self.marks.whole is None or window >= self.marks.whole
+        """Whether a window holds all its records, so that nodes can subtract its slices later."""
+        return self.state.whole is None or window >= self.state.whole
 
     def take_late(self) -> InOrder:
-        """What the nodes do not hold yet of slices that had entered before this micro-batch."""
+        """Remove and return the kept late rows: rows of entered slices that the nodes do not contain yet."""
         entries = self._late.entries(ROWS)
         rows = InOrder(self.shape, self.slices.pages.take(entries, self.shape))
         self._late.drop(ROWS)
         return rows
 
     def news(self, fresh: InOrder) -> InOrder:
-        """What came since the last close, with the slices that enter now and are in stripes already."""
+        """Return the new rows since the last close, and entering slices that are already in stripes."""
         entering = self.family.entered(self.first), self.family.entered(self.end)
         return InOrder(self.shape, chain(self.slices.stripes.read(*entering), fresh.parts()))
 
     def aligned(self, windows: Array) -> Array:
         """Return the windows of this family that end with some windows of its primary family."""
-        assert self.leads is not None
-        return self.family.first_open(self.leads.window_end(windows) - 1)
+        assert self.primary is not None
+        return self.family.first_open(self.primary.window_end(windows) - 1)
 
     def put_beside(self, others: Sequence[FamilyWindows]) -> None:
         """Emit the results of other families in the rows of this one."""
         self.beside, self.by_end = others, True
         for progress in others:
-            progress.leads, progress.by_end = self.family, True
+            progress.primary, progress.by_end = self.family, True
 
     @property
     def left(self) -> list[Callable[[Array], Array]]:
-        """For slices, return the windows here that end with the first aligned window that does not hold them."""
+        """For each aligned family, a function from slices to the first windows here whose aligned window lacks them."""
         return [partial(self._left, progress.family) for progress in self.beside]
 
     def _left(self, family: Family, slices: Array) -> Array:
         return self.family.first_open(family.window_end(family.last_window(slices) + 1) - 1)
 
     def complete(self, frame: Windows, rows: Block) -> Windows:
-        """Return a frame with its aligned windows, from the folded rows of all their slices."""
+        """Return a frame with its aligned windows, assembled from the folded rows of all their slices."""
         if not self.beside:
             return frame
         rows = under(rows, frame.names)
@@ -207,13 +208,13 @@ class FamilyWindows(FamilyProgress):
         return replace(frame, beside=tuple(found))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
-        """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
+        """Yield all rows of the keys of `marks` from slice `first` on; each block has some of the keys."""
         rows = (self.inside(of_keys(part, marks)) for part in self.slices.recent.since(first))
         for portion in self.slices.portions(first)(self.shape, [rows]):
             yield portion.blocks[0] if portion.is_all else of_keys(portion.blocks[0], marks)
 
     def touched(self, marks: Block, first: int) -> Iterator[Windows]:
-        """The windows from `first` on that hold a row of `marks`."""
+        """Yield the windows from `first` on that hold a row of `marks`."""
         ranges = self.around(marks)
         if not ranges:
             return
@@ -227,13 +228,13 @@ class FamilyWindows(FamilyProgress):
                 yield self.complete(frame, slices)
 
     def around(self, marks: Block) -> list[tuple[int, int]]:
-        """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
-        return around(self.family, np.unique(marks.index), self.family.first_slice(self.marks.taking))
+        """Return ranges of the slices of all accepting windows that hold a mark: at most 2n - 1 slices per mark."""
+        return around(self.family, np.unique(marks.index), self.family.first_slice(self.state.first_accepting))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
-        """The frames of this family as they leave the bucket."""
-        frames, beside = without_repeats(self.family, frames, by_end=self.by_end), [each.marks for each in self.beside]
-        for frame in of_something(hidden(frame, self.marks, beside) for frame in frames):
+        """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
+        frames, beside = without_repeats(self.family, frames, by_end=self.by_end), [each.state for each in self.beside]
+        for frame in of_something(hidden(frame, self.state, beside) for frame in frames):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:

@@ -1,4 +1,4 @@
-"""Late firings: windows that have fired and got late records, until grace is over."""
+"""Late firings: windows that have fired and hold new, delayed records, until grace is over."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ from slicing.windows.time.slices import FOREVER
 
 
 def late_rows(progress: FamilyWindows, new: Block) -> Block:
-    """The new rows of slices that fired windows hold."""
-    return new.between(-FOREVER, progress.family.entered(progress.marks.done))
+    """Return the new rows of slices that fired windows hold."""
+    return new.between(-FOREVER, progress.family.entered(progress.state.next_to_fire))
 
 
 def of_new_rows(progress: FamilyWindows, new: Block) -> Iterator[Windows]:
-    """The fired windows that hold new rows, of these alone."""
+    """Yield the fired windows that hold new rows, assembled from the new rows alone."""
     late = late_rows(progress, new)
     if len(late):
-        frames = assemble(progress.shape, progress.trees, late, progress.marks.taking, progress.marks.done)
+        frames = assemble(
+            progress.shape, progress.trees, late, progress.state.first_accepting, progress.state.next_to_fire
+        )
         yield from (progress.complete(frame, late) for frame in frames)
 
 
 def fired_again(progress: FamilyWindows, slices: Slices, new: Block, with_old: bool) -> Iterator[Windows]:
-    """The fired windows that hold new rows, of all their slices; `with_old` also without the new rows."""
+    """Yield the fired windows that hold new rows, from all their slices; `with_old` adds results without new rows."""
     late = late_rows(progress, new)
     if not len(late):
         return
-    shape, trees, accepting, done = progress.shape, progress.trees, progress.marks.taking, progress.marks.done
-    ranges = around(progress.family, np.unique(late.index), progress.family.first_slice(accepting))
+    shape, trees, state = progress.shape, progress.trees, progress.state
+    ranges = around(progress.family, np.unique(late.index), progress.family.first_slice(state.first_accepting))
     stored = (of_keys(block, late) for low, high in ranges for block in slices.stored(low, high))
     sources = [chain(stored, [late]), [as_marks(shape, late)]] if shape.keeps_records else [stored, [late]]
-    for portion in portions(shape, sources, accepting, done):
+    for portion in portions(shape, sources, state.first_accepting, state.next_to_fire):
         before, some = portion.blocks
         both = before if shape.keeps_records else fold(shape, [before, some])
         windows = portion.first, portion.end

@@ -1,4 +1,4 @@
-"""Windows that are looked up in slices: the same assembly as of bounded input, or point lookups of the latest ones."""
+"""Lookups of windows in slices: assembled like windows of bounded input; the latest windows by point lookups."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from slicing.windows.time.slices import FOREVER
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where windows are looked up: of slice `since` and all later ones everything is there.
+class SliceLookups:
+    """The slices in which windows are looked up; slice `since` and all later slices are complete.
 
-    `trees` are those of family after family. `oldest` has for each family a window before which none is looked up, and
-    `apart` says of slices whether they are the first in the merged slices that hold them, where there are such.
+    `trees` has the trees of all families, one family after another. `oldest` has for each family the first window that
+    may be looked up. `apart` tells for each slice whether it is the first slice of its merged slice; None if no slices
+    are merged.
     """
 
     shape: Shape
@@ -37,21 +38,21 @@ class Places:
     wide: bool = False
     apart: Callable[[Array], Array] | None = None
 
-    def of(self, other: Other) -> Places:
-        """Return the same slices with other windows."""
+    def of(self, other: Other) -> SliceLookups:
+        """Return the same slices, with other windows over them."""
         shape = self.shape.over(over_one_cut(other.families))
         trees = [choose(kernel, family) for family in other.families for kernel in shape.kernels]
-        return Places(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.apart)
+        return SliceLookups(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.apart)
 
     def look(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
-        """Yield the windows that hold a record; `stored` reads the rows of slices, the older ones of each first."""
+        """Yield the windows that hold a record; `stored` reads the rows of slices, older rows of a slice first."""
         if asked.other is not None:
             yield from self.of(asked.other).look_in(asked, stored)
         else:
             yield from self.look_in(asked, stored)
 
     def look_in(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
-        """Yield those of the windows of this shape."""
+        """Yield the windows of this shape that are looked up and hold a record."""
         first, end = self._slices(asked)
         rows = (asked.of_keys(block) for block in stored(first, end))
         for portion in portions(self.shape, [rows]):
@@ -64,9 +65,9 @@ class Places:
     def pieces(
         self, asked: Look, stored: Callable[[int, int], Iterable[Block]], late: Callable[[int, int], Iterable[Block]]
     ) -> Iterator[Pieces]:
-        """Yield the slices of each window of one key that starts where it is asked for; `late` reads late rows.
+        """Yield the slices of the windows of one key that are looked up; `late` reads the late rows of slices.
 
-        Which slices accept records is not known here.
+        `accepts` is all false: which slices accept records is not known here.
         """
         if asked.other is not None:
             yield from self.of(asked.other).pieces(replace(asked, other=None), stored, late)
@@ -83,10 +84,10 @@ class Places:
                 edges = int(family.first_slice(window)), int(family.end_slice(window))
                 rows = self._of_key(asked, stored(*edges))
                 counted = dict(zip(*self._counts(asked, late(*edges)), strict=True))
-                came_late = np.array([counted.get(index, 0) for index in rows.index.tolist()], np.int64)
+                late_counts = np.array([counted.get(index, 0) for index in rows.index.tolist()], np.int64)
                 nodes = tuple((tree, node) for tree in trees for node in covering(family, tree, window))
                 shape = self.shape.over(family)
-                yield Pieces(shape, window, rows, came_late, np.zeros(len(rows), dtype=bool), nodes)
+                yield Pieces(shape, window, rows, late_counts, np.zeros(len(rows), dtype=bool), nodes)
 
     def _of_key(self, asked: Look, blocks: Iterable[Block]) -> Block:
         return fold(self.shape, [asked.of_keys(block) for block in blocks])
@@ -96,14 +97,14 @@ class Places:
         return rows.index.tolist(), rows.records.tolist()
 
     def _known(self, asked: Look, family: Family, windows: Array) -> Array:
-        """Which windows do not end inside of a merged slice, nor, unless that is asked for, begin inside of one."""
+        """Return which windows do not end inside a merged slice, nor, unless `asked.incomplete`, begin inside one."""
         if self.apart is None:
             return np.ones(len(windows), dtype=bool)
         known = self.apart(family.end_slice(windows))
         return known if asked.incomplete else known & self.apart(family.first_slice(windows))
 
     def _slices(self, asked: Look) -> tuple[int, int]:
-        """The slices of the windows that are asked for, and the end."""
+        """Return the first slice of the windows that are looked up, and the end."""
         if asked.starts is None:
             return self.since, FOREVER
         ranges = [(family, *asked.windows(family, self.since)) for family in self.shape.family.families]
@@ -122,7 +123,7 @@ class Places:
 
 
 def latest(shape: Shape, rows: Block, first: int, by_end: bool = False) -> Iterator[Windows]:
-    """Yield for each key the first window from `first` on that holds its newest record, from folded rows."""
+    """Yield for each key the first window from `first` on that holds its newest record; `rows` are folded."""
     family, block = shape.family, by_key(shape, rows)
     if family.has_gaps:
         block = block.take(np.flatnonzero(~np.asarray(family.in_gap(block.index))))

@@ -1,16 +1,16 @@
-"""Slices that no window needs apart are merged: of windows with a coarse start one partial for each tail is enough.
+"""Merge slices that no window needs separately: windows with a tail need only one partial per tail at their start.
 
 ::
 
     slices     |  tail  |  tail  |  tail  |  tail  | | | | | |       windows begin at tails, and end at any slice
-                                                   ^ the end of the first window that is still looked at
-    a late record of a merged slice                         joins the first slice of its tail
+                                                   ^ the end of the first window that is still needed
+    a late record of a merged slice                         is added to the first slice of its tail
 
-A window needs an edge of slices where it begins and where it ends. So slices may be merged up to the next start of a
-window once all windows that end among them are done with, and a family whose first window begins later needs none of
-its starts before that. How far both have gone is in the header: `merged` of it for ends, `merged` of each family for
-its starts. A merged slice has the number of the first slice in it, so that every window finds it. Late rows of a merged
-slice are stored apart until the next merge.
+A window needs a slice edge at its start and at its end. Slices may be merged up to the next start of a window as soon
+as no window that ends among them is needed any more. Before the start of its first window, a family does not need its
+own starts either. The header stores how far both merges have gone: `merged` of the header for ends, `merged` of each
+family for its starts. A merged slice has the number of its first slice, so that every window finds it. Late rows of a
+merged slice are stored separately until the next merge.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from slicing.windows.families.tailed import tailed
 from slicing.windows.time.slices import FOREVER
 
 AT_ONCE = 8
-"""So many slices are merged in a micro-batch, or twice as many as have entered in it, so that none pauses for long."""
+"""The slices merged per micro-batch, or twice those that entered in it, if more: so no micro-batch pauses for long."""
 MOST_TOGETHER = 64
-"""So many slices are merged together, if they share `AT_ONCE` pages: a page is then read and written once."""
+"""The most slices that are merged together, if they share `AT_ONCE` pages: each page is then read and written once."""
 
 
 class MergedSlices:
-    """Which slices of a bucket are merged, and which are next.
+    """The merged slices of a bucket.
 
-    `applies` says whether any are to be: if a family has a tail, and partials have no order, as late records join a
-    merged slice at its end.
+    `applies` tells whether slices are merged at all: a family must have a tail, and partials must not have an order,
+    because late records are added at the end of a merged slice.
     """
 
     def __init__(self, slices: Slices, families: Sequence[FamilyWindows]):
@@ -46,54 +46,57 @@ class MergedSlices:
         tailed = any(each.family.assembled == TAILED for each in families)
         self.applies = tailed and not slices.has_order and not slices.shape.keeps_records
 
-    # Which slice holds the records of another one.
+    # The slice that holds the records of another slice.
 
     def holder(self, index: Array) -> Array:
-        """The slices that hold the records of some slices now."""
+        """Return the slices that hold the records of some slices now: `int64[n]`."""
         if self.head.merged is None:
             return index
         return self._holder(index, self.families, index >= self.head.merged)
 
     def _holder(self, index: Array, families: Sequence[FamilyWindows], apart: Array | bool) -> Array:
-        """The last start of a window of some families at or before each slice that has not been given up."""
+        """Return for each slice the last edge at or before it that is still needed.
+
+        Edges are the starts of windows of `families`, and the slice itself if it is `apart`.
+        """
         found = np.where(apart, index, -FOREVER)
         for each in families:
-            there = each.marks.merged is None or index >= each.marks.merged
+            there = each.state.merged is None or index >= each.state.merged
             found = np.where(there, np.maximum(found, start_before(each.family, index)), found)
         return np.where(found == -FOREVER, index, found)
 
     def is_apart(self, index: Array) -> Array:
-        """Whether slices are the first in those that hold their records."""
+        """Return whether each slice is not merged with an earlier one: `bool[n]`."""
         found: Array = self.holder(index) == index
         return found
 
     def next_apart(self, index: Array) -> Array:
-        """For each slice itself, or the first later one that no slice before it is merged with."""
+        """Return for each slice the first slice from it on that is not merged with an earlier one: `int64[n]`."""
         if self.head.merged is None:
             return index
         found = np.maximum(index, self.head.merged)
         for each in self.families:
-            low = index if each.marks.merged is None else np.maximum(index, each.marks.merged)
+            low = index if each.state.merged is None else np.maximum(index, each.state.merged)
             following = each.family.first_slice(each.family.last_window(low - 1) + 1)
             found = np.minimum(found, following)
         return np.where(self.is_apart(index), index, found)
 
     def redirected(self, block: Block) -> Block:
-        """The rows of late records in the slices that hold those of theirs; `block` is folded, and so is the result."""
+        """Return the rows in the slices that hold their records now; `block` and the result are folded."""
         if self.head.merged is None or not len(block) or block.index[0] >= self._until:
             return block
         return with_index(self.slices.shape, block, self.holder(block.index))
 
     @property
     def _until(self) -> int:
-        """The slice from which on all are apart."""
-        marks = (each.marks.merged for each in self.families)
+        """The first slice from which on no slices are merged."""
+        marks = (each.state.merged for each in self.families)
         return max([mark for mark in marks if mark is not None], default=self.head.merged or -FOREVER)
 
     # Merging.
 
     def step(self, entered: int | None = None) -> None:
-        """Merge some slices, after so many have entered; all that may be if None."""
+        """Merge some slices, after `entered` slices have entered; with None, merge all that may be merged."""
         if not self.applies or self.head.newest is None:
             return
         share = FOREVER if entered is None else max(AT_ONCE, 2 * entered)
@@ -108,13 +111,14 @@ class MergedSlices:
         self.slices.stripes.remove_before(oldest)  # pages of late rows that have been split may end there
 
     def _first(self, each: FamilyWindows) -> int:
-        """The first slice that windows of a family need."""
-        return each.family.first_slice(each.marks.kept)
+        """Return the first slice that windows of a family need."""
+        return each.family.first_slice(each.state.retained_from)
 
     def _give_up_ends(self, oldest: int, share: int, entered: int) -> None:
-        # A close reads what enters slice by slice, so no slice is merged that has not entered for every family.
+        # A close reads entering slices one by one, so slices are merged only after they have entered for all families.
         end = min(
-            min(each.family.end_slice(each.marks.kept), each.family.entered(each.marks.done)) for each in self.families
+            min(each.family.end_slice(each.state.retained_from), each.family.entered(each.state.next_to_fire))
+            for each in self.families
         )
         mark = oldest if self.head.merged is None else max(oldest, self.head.merged)
         if mark >= end:
@@ -124,12 +128,12 @@ class MergedSlices:
             return self._holder(index, self.families, False)
 
         if self._ends_tail(end, entered):
-            return  # trees move too: the slices wait for the next micro-batch
+            return  # the trees of tails move now, too: merging waits for the next micro-batch
         for reached in self._merge(mark, self._aligned(holder, end), share, holder):
             self.head.merged = reached
 
     def _ends_tail(self, end: int, entered: int) -> bool:
-        """Whether a tail of many micro-batches has ended with the slices that entered last, `end` being their end."""
+        """Whether a tail of many micro-batches has ended with the last `entered` slices, which end at `end`."""
         many = [
             each.family
             for each in self.families
@@ -142,7 +146,7 @@ class MergedSlices:
             return
         others = [each for each in self.families if each is not own]
         end = min(self._first(own), self.head.merged)
-        mark = oldest if own.marks.merged is None else max(oldest, own.marks.merged)
+        mark = oldest if own.state.merged is None else max(oldest, own.state.merged)
         if mark >= end:
             return
 
@@ -150,14 +154,14 @@ class MergedSlices:
             return self._holder(index, others, index >= self.head.merged)
 
         for reached in self._merge(mark, self._aligned(holder, end), share, holder):
-            own.marks.merged = reached
+            own.state.merged = reached
 
     def _aligned(self, holder: Callable[[Array], Array], index: int) -> int:
-        """The start of the merged slice that a slice will be in."""
+        """Return the start of the merged slice in which a slice will be."""
         return int(holder(np.array([index]))[0])
 
     def _merge(self, mark: int, end: int, share: int, holder: Callable[[Array], Array]) -> Iterator[int]:
-        """Merge the slices from `mark` on before `end`, a few at a time; yield how far, before each time."""
+        """Merge the slices from `mark` up to `end`, a few at a time; before each step, yield the end of the step."""
         if mark >= end:
             return
         spans = self.slices.spans(mark)
@@ -180,13 +184,13 @@ class MergedSlices:
 
 
 def _together(spans: Array, low: int) -> int:
-    """How many slices from `low` on are merged together: `AT_ONCE`, or more if they are in as many pages."""
+    """Return how many slices from `low` on are merged together: `AT_ONCE`, or more if they share `AT_ONCE` pages."""
     begins = np.unique(np.maximum(spans[:, 0], low))
     fits = int(begins[AT_ONCE]) - low if len(begins) > AT_ONCE else MOST_TOGETHER
     return max(AT_ONCE, min(MOST_TOGETHER, fits))
 
 
 def start_before(family: Family, index: Array) -> Array:
-    """The first slice of the last window that begins at or before each slice."""
+    """Return for each slice the first slice of the last window that begins at or before it."""
     found: Array = family.first_slice(family.last_window(index))
     return found

@@ -1,4 +1,4 @@
-"""Closes of windows that begin alike, as cumulating ones: a running total that is read off at each end.
+"""Closes of windows with a common start, such as cumulating windows: a running total is read at each end.
 
 ::
 
@@ -6,10 +6,10 @@
     windows   [=0=)
               [===1===)
               [=====2=====)
-                          [=3=)               here the total begins anew
+                          [=3=)               here a new total begins
                           [===4===)
 
-Per window and key: one combine, and what entered since the window before; no slice is read again.
+Cost per window and key: one combine, and the slices that entered since the previous window; no slice is read twice.
 """
 
 from __future__ import annotations
@@ -26,33 +26,35 @@ from slicing.assembly.trees.cache import TOTAL, node_of
 from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
 from slicing.content.block import Block
 from slicing.content.folding import fold
-from slicing.engines.sliced.closing import Due, Frame, at_once
+from slicing.engines.sliced.closing import CloseRange, Frame, at_once
 from slicing.state.format.list_names import RUNNING
 
 
 class RunningClose:
     """One close.
 
-    Behind a jump over more windows than begin alike, and where no total is kept, windows are assembled from slices.
+    After a jump over more windows than have a common start, or without a stored total, windows are assembled from
+    slices.
     """
 
-    def __init__(self, due: Due):
-        self.due, self.shape, self.family, self.fresh = due, due.shape, due.shape.family, due.fresh
-        self.first, self.until, self.end = due.first, due.until, due.end
+    def __init__(self, close_range: CloseRange):
+        self.close_range, self.fresh = close_range, close_range.fresh
+        self.shape, self.family = close_range.shape, close_range.shape.family
+        self.first, self.until, self.end = close_range.first, close_range.until, close_range.end
         self.live, self.chosen = Live(self.shape), tuple(range(len(self.shape.kernels)))
-        self.cache = due.cache(RUNNING, self.shape)
+        self.cache = close_range.cache(RUNNING, self.shape)
         self.additive = all(map(is_additive, self.shape.kernels))
-        self.jumps = not due.cached or self.until - self.first > self.family.longest
+        self.jumps = not close_range.cached or self.until - self.first > self.family.longest
 
     @property
     def leaves_nodes(self) -> bool:
-        """Whether the total is that of the window before `end`."""
+        """Whether the stored total is that of the window before `end`."""
         return self.until == self.end
 
     def windows(self) -> Iterator[Windows]:
-        """All windows that hold a record, in frames of bounded size."""
+        """Yield all windows that hold a record, in frames of bounded size."""
         if self.jumps:
-            for frame, _ in at_once(self.due):
+            for frame, _ in at_once(self.close_range):
                 yield frame
             self._save(self._from_slices(self.end) if self.leaves_nodes else self.live.node(self.chosen))
         else:
@@ -60,7 +62,7 @@ class RunningClose:
 
     def _with_late(self) -> Node:
         """Return the total of the window before `first`, with late records; computed anew for ordered aggregates."""
-        late = list(self.due.late_rows(self.family.first_slice(self.first)))
+        late = list(self.close_range.late_rows(self.family.first_slice(self.first)))
         if late and any(kernel.aggregate.ordered for kernel in self.shape.kernels):
             return self._from_slices(self.first)
         total = node_of(self.live, self.chosen, self.cache.load(TOTAL))
@@ -71,7 +73,7 @@ class RunningClose:
     def _one_by_one(self, total: Node) -> Iterator[Windows]:
         block = self.fresh.block
         if block is not None:
-            self._placed(block.take(slice(0)))  # how many windows are worked on together depends on how many keys
+            self._placed(block.take(slice(0)))  # adds all keys, which limit how many windows are assembled together
         frame, low = Frame(self.live, block), self.first
         while low < self.until:
             if self._begins(low):
@@ -97,7 +99,7 @@ class RunningClose:
         return min(self.until, alike, low + most, max(low + 1, fits))
 
     def _windows(self, total: Node, rows: Rows, low: int, high: int) -> Node:
-        """Windows `low` up to `high`, on end; `total` is then that of the last one."""
+        """Return windows `low` up to `high`, one after another; `total` becomes that of the last one."""
         if self.additive:
             return self._summed(total, rows, low, high)
         ends = [self.family.entered(low), *self.family.end_slice(np.arange(low, high)).tolist()]
@@ -125,13 +127,13 @@ class RunningClose:
         return Node(self.live, self.chosen, records, partials)
 
     def _from_slices(self, window: int) -> Node:
-        """The total for the window before one, from the slices that both have."""
+        """Return the total of the window before `window`, computed from the slices that both hold."""
         total = self.live.node(self.chosen)
         first, end = self.family.first_slice(window), self.family.entered(window)
-        stored, step = self.due.entered, Frame(self.live, self.fresh.block).at_once
+        stored, step = self.close_range.entered, Frame(self.live, self.fresh.block).at_once
         for low in range(first, end, step):
             high = min(end, low + step)
-            parts = [*self.due.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]
+            parts = [*self.close_range.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]
             total.append_slices(self._placed(fold(self.shape, parts)))
         return total
 

@@ -1,7 +1,8 @@
-"""The slices of one bucket: in its pages, in the bucket cache of the process, and the new ones of this micro-batch.
+"""The slices of one bucket: in its pages, in the bucket cache, and the new rows of this micro-batch.
 
 Families of windows share them. Slices before `entered` belong to windows that some family has emitted. They are stored
-in slice groups (`stripes`), all others in fresh pages, except for complete slices, which go to their own pages::
+in slice groups (`stripes`). All other slices are in fresh pages, except for complete slices, which have pages of their
+own::
 
     stripes ... ==== ==== ====| fresh  - -- - -|  incoming
                               entered          newest
@@ -28,11 +29,11 @@ from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
 STRAGGLERS = 64
-"""One row in this many may arrive after others of its slice, and be written again until the slice leaves."""
+"""One row in this many may arrive after its slice was written as complete; such rows are written again later."""
 
 
 class Slices:
-    """The slices of one bucket, for the length of one micro-batch; `shape` has the cut, `entered` is as stored."""
+    """The slices of one bucket during one micro-batch; `entered` is the end of the slices that have entered so far."""
 
     def __init__(self, shape: Shape, pages: Pages, trigger: Trigger, entered: int):
         self.shape, self.pages, self.head, self.entered = shape, pages, pages.head, entered
@@ -42,11 +43,11 @@ class Slices:
         read = self._in_stripes if self.needs.compares else self._all
         self.recent = Recent(shape, self.head.nonce, str(trigger), read)
         self.incoming, self._newest_before = empty(shape), self.head.newest
-        self._here: int | None = None  # the newest slice that records ordinarily came to now
+        self._here: int | None = None  # the newest ordinary slice of the new records
 
     @property
     def has_order(self) -> bool:
-        """Whether partials have an order, which is that of the pages."""
+        """Whether partials depend on the order of records, which is the order of the pages."""
         return any(kernel.aggregate.ordered for kernel in self.shape.kernels)
 
     def take(self, block: Block) -> None:
@@ -58,18 +59,18 @@ class Slices:
             self.head.newest = newest if self.head.newest is None else max(newest, self.head.newest)
 
     def remember(self) -> None:
-        """Add the new records to the process's cache of slices of open windows."""
+        """Add the new records to the slices of open windows in the bucket cache."""
         if self.needs.follows:
             self.recent.add(self.incoming)
 
     def stored(self, first: int, end: int) -> Iterator[Block]:
-        """The rows of slices in all pages, the older ones of a slice first."""
+        """Yield the rows of slices `first` up to `end` in all pages, older rows of a slice first."""
         fresh = [entry for entry in self.head.fresh if entry[1] < end and entry[2] > first]
         pages = (page.between(first, end) for page in self.pages.take(fresh, self.shape))
         return chain(self.stripes.read(first, end), pages)
 
-    def came_late(self, first: int, end: int) -> Iterator[Block]:
-        """The rows of slices that had entered when they came, as far as they have not joined their slices yet."""
+    def late_rows(self, first: int, end: int) -> Iterator[Block]:
+        """Yield the late rows of entered slices that are still stored separately from their slices."""
         fresh = [entry for entry in self.head.fresh if entry[1] < min(end, self.entered) and entry[2] > first]
         pages = (page.between(first, min(end, self.entered)) for page in self.pages.take(fresh, self.shape))
         return chain(self.stripes.read_late(first, end), pages)
@@ -81,7 +82,7 @@ class Slices:
         return self.stripes.read(first, min(end, self.entered))
 
     def portions(self, first: int) -> Callable[..., Iterator[Portion]]:
-        """Take rows of slice `first` and later ones: separately only if the process does not cache them."""
+        """Return the function that splits rows from slice `first` on into portions: in memory if they are cached."""
         return in_memory if self.recent.first <= first else portions
 
     def newest(self) -> int:
@@ -103,8 +104,8 @@ class Slices:
     def _append_fresh(self, block: Block) -> None:
         """Add rows to the fresh pages.
 
-        Those far ahead of the others have pages of their own, before the others, with which they are not merged: a page
-        would span all slices between. Not if partials have an order, which is that of the pages.
+        Rows far ahead of the others get pages of their own, listed before the others and not merged with them, because
+        a common page would span all slices between. If partials have an order, the order of the pages must not change.
         """
         if not len(block):
             return
@@ -125,10 +126,10 @@ class Slices:
         self.head.fresh = [*split[0], *split[1]]
 
     def _complete(self, block: Block) -> tuple[int, int]:
-        """First and end of the slices that wait to enter and all of which has come in this block, as one would think.
+        """Return the first slice and the end of the slices in this block that look complete and have not entered.
 
-        Not of the newest slice, nor of as many more as rows of this block, but for one in `STRAGGLERS`, lie behind what
-        had come before. Records far ahead of the others do not count.
+        All slices after the newest one of before, except the newest slice, and the slices within the lateness observed
+        in this block. One row in `STRAGGLERS` and records far ahead of the others are ignored.
         """
         before, reach = self._newest_before, self.longest
         newest = newest_ordinary(block.index, reach)
@@ -142,29 +143,29 @@ class Slices:
         return max(self.entered, before + 1), newest - max(0, behind)
 
     def take_fresh(self, entered: int) -> InOrder:
-        """What came since the last close, out of its pages.
+        """Remove and return the new rows since the last close.
 
-        Pages of slices that do not enter yet are left alone, or a long delay would make every close rewrite them; but
-        not if partials have an order, which is that of the pages.
+        Pages of slices that do not enter yet stay, otherwise a long delay would make every close rewrite them. If
+        partials have an order, which is the order of the pages, all pages are returned.
         """
         entering = [entry for entry in self.head.fresh if self.has_order or entry[1] < entered]
         both = max((entry[2] for entry in entering), default=-FOREVER)
-        both, came = max(both, entered), self.incoming
-        fresh = InOrder(self.shape, chain(self.pages.take(entering, self.shape), [came.between(-FOREVER, both)]))
-        self.incoming = came.between(both, FOREVER)
+        both, incoming = max(both, entered), self.incoming
+        fresh = InOrder(self.shape, chain(self.pages.take(entering, self.shape), [incoming.between(-FOREVER, both)]))
+        self.incoming = incoming.between(both, FOREVER)
         self.head.fresh = [entry for entry in self.head.fresh if entry not in entering]
         self.pages.remove(entering)
         return fresh
 
     def clear(self) -> None:
-        """Remove everything but what functions remember: the last window of every slice has been emitted."""
+        """Remove all pages except the state of functions: the last window of every slice has been emitted."""
         self.stripes.remove_before(FOREVER)
         for name in [name for name in self.head.lists if parse(name).of != STATES]:
             self.pages.remove(self.head.lists.pop(name))
         self.head.newest = None
 
     def enter(self, fresh: InOrder, entered: int, oldest: int) -> None:
-        """Write what entered into its stripes, and remove what is before slice `oldest`."""
+        """Write the slices that enter to their stripes, and remove slices before `oldest`."""
         self.stripes.remove_before(oldest)
         entered_before = max(oldest, self.entered)
         self.stripes.at_once = entered - self.entered
@@ -177,22 +178,22 @@ class Slices:
         self.entered = entered
 
     def _whole(self, before: int, entered: int) -> Sequence[int]:
-        """The stripes that have become whole."""
+        """Return the stripes whose slices have all entered now."""
         length = self.stripes.length
         return [key for key in self.head.stripes if before < (key + 1) * length <= entered]
 
     def settle(self, left: int, oldest: int, retained: int) -> None:
-        """Let late rows join the stripe that is the next to leave, as slices before `oldest` have, and before `left`.
+        """Merge late rows into the stripe that leaves next, when the first needed slice moves from `left` to `oldest`.
 
-        Once per stripe: rows that come late after that stay apart, or every late row would rewrite a stripe. Of slices
-        from `retained` on, which no window needs, they join theirs too.
+        This happens once per stripe: later late rows stay separate, otherwise every late row would rewrite a stripe.
+        Late rows of slices from `retained` on, which no window needs, are merged, too.
         """
         leaving = oldest // self.stripes.length
         if leaving != left // self.stripes.length:
             self.stripes.settle(leaving, min(retained, oldest))
 
     def merge(self, first: int, end: int, holder: Callable[[Array], Array]) -> None:
-        """Combine entered slices from `first` up to `end` to those that `holder` gives for them, in time order."""
+        """Combine entered slices from `first` up to `end`, in time order, into the slices that `holder` returns."""
 
         def merged(block: Block) -> Block:
             inside = (block.index >= first) & (block.index < end)
@@ -202,16 +203,16 @@ class Slices:
         self.recent.replace(first, end, merged)
 
     def count(self, oldest: int) -> int:
-        """How many slices from `oldest` on the pages span, by the header."""
+        """Count the slices from `oldest` on that the pages span, from the header."""
         return covered(self.spans(oldest))
 
     def spans(self, oldest: int) -> Array:
-        """First slice and end of each page of slices, from slice `oldest` on."""
+        """Return the first slice and the end of each page of slices, from slice `oldest` on: `int64[n, 2]`."""
         spans = self.head.spans(oldest)
         return np.maximum(spans[spans[:, 1] > oldest], oldest)
 
     def check(self, oldest: int) -> None:
-        """Assert the invariants between header and pages: no page named twice, nothing before `oldest`, all there."""
+        """Assert that the header names no page twice, that no slice is before `oldest`, and that every page exists."""
         head, length = self.head, self.stripes.length
         entries = [*head.fresh, *head.late, *(entry for cached in head.lists.values() for entry in cached)]
         names = []

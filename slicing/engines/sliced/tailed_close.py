@@ -1,14 +1,14 @@
-"""Closes of windows with a coarse start: the total of whole tails, and a running total of the tail in which they end.
+"""Closes of windows with a tail: the total of whole tails, and a running total of the tail in which the windows end.
 
 ::
 
     tails     |   1   |   2   |   3   |   4   |
     windows           [=======================|=)           whole tails 2 and 3 ...
-                      [=======================|===)         ... and so much of tail 4
-                              [=======================)     tails 3 and 4: the running total begins anew
+                      [=======================|===)         ... and a part of tail 4
+                              [=======================)     tails 3 and 4: a new running total begins
 
-The total of whole tails is that of a hopping window over tails as slices, with a tree of its own: it moves once for
-each tail, and what enters it then is the running total. So a close reads two nodes and what enters, whatever the size.
+The total of whole tails is that of a hopping window whose slices are tails, with a tree of its own. The tree moves once
+per tail; then the running total enters it. So a close reads two nodes and the entering slices, for any window size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slicing.assembly.trees.cache import LATE_WHOLES, TOTAL, WHOLE, node_of
 from slicing.assembly.trees.nodes import Node, on_end
 from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import fold, regroup, with_index
-from slicing.engines.sliced.closing import Closing, Due, Frame, Stored, at_once
+from slicing.engines.sliced.closing import CloseRange, Closing, Frame, Stored, at_once
 from slicing.engines.sliced.running_totals import RunningClose
 from slicing.state.format.list_names import TAILED, TREES
 from slicing.windows.families.family import Family
@@ -34,35 +34,35 @@ from slicing.windows.families.tailed import Tailed, tailed
 from slicing.windows.time.slices import FOREVER
 
 MOST_TAILS = 16
-"""A close over more tails assembles its windows from slices: there is a node of all keys for each tail otherwise."""
+"""A close over more tails assembles its windows from slices; otherwise it would hold a node of all keys per tail."""
 
 
 @dataclass(frozen=True)
 class TailsAsSlices:
-    """Tails in the place of their slices: tail c holds the slices `first(c)` up to `first(c + 1)`."""
+    """Tails used as slices: tail c holds the slices `first(c)` up to but not including `first(c + 1)`."""
 
     shape: Shape
     family: Family
     own: Tailed
 
     def first(self, tail: int) -> int:
-        """The first slice of a tail."""
+        """Return the first slice of a tail."""
         return int(self.family.slice_at(self.own.tails.edge(tail)))
 
     def of(self, slices: Array) -> Array:
-        """The tails that hold slices."""
+        """Return the tail that holds each slice: `int64[n]`."""
         return self.own.tails.count(self.family.slice_start(slices))
 
     def folded(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Blocks of slices as blocks of tails, each folded."""
+        """Convert blocks of slices to blocks of tails, each folded."""
         return (with_index(self.shape, block, self.of(block.index)) for block in blocks if len(block))
 
 
 @dataclass(frozen=True)
 class StoredTails:
-    """The slices in pages, read as tails, with those rows of `more` that are not stored yet.
+    """The slices in pages, read as tails, together with the rows of `more`, which are not stored yet.
 
-    `end` is the first slice that had not entered before the micro-batch: later ones are not read from pages.
+    `end` is the first slice that had not entered before the micro-batch; it and later slices are not read from pages.
     """
 
     stripes: Stored
@@ -71,7 +71,7 @@ class StoredTails:
     more: InOrder | None = None
 
     def read(self, first: int, end: int) -> Iterator[Block]:
-        """All rows of tails `first` up to but not including `end`, some tails at a time, combined slice by slice."""
+        """Yield all rows of tails `first` up to but excluding `end`, some tails at a time, combined slice by slice."""
         for low in range(first, end, MOST_TAILS):
             start, stop = self.tails.first(low), self.tails.first(min(end, low + MOST_TAILS))
             parts = [*self.stripes.read(start, min(self.end, stop))]
@@ -82,26 +82,26 @@ class StoredTails:
 class TailedClose(RunningClose):
     """One close.
 
-    `first` goes on from the nodes of the window before it: the total of its whole tails, the running total of the tail
-    in which it ended, and the tree of whole tails, for which late records of older tails are kept until it moves. Where
-    there are no nodes, behind a jump, and for late records with an order, windows are assembled from slices.
+    Window `first` continues from the nodes of the window before it: the total of its whole tails, the running total of
+    the tail in which it ended, and the tree of whole tails. Late records of older tails are kept until this tree moves.
+    Without nodes, after a jump, and for late records with an order, windows are assembled from slices.
     """
 
-    def __init__(self, due: Due):
-        super().__init__(due)
+    def __init__(self, close_range: CloseRange):
+        super().__init__(close_range)
         self.own = tailed(self.family)
         self.tails = TailsAsSlices(self.shape, self.family, self.own)
-        self.stored = StoredTails(due.stripes, self.tails, due.entered)
-        self.known = replace(self.stored, more=due.fresh)
-        self.cache = due.cache(TAILED, self.shape)
+        self.stored = StoredTails(close_range.stripes, self.tails, close_range.entered)
+        self.known = replace(self.stored, more=close_range.fresh)
+        self.cache = close_range.cache(TAILED, self.shape)
         self.tail, last = self.own.tail_of_end(self.first - 1), self.own.tail_of_end(self.until - 1)
-        self.jumps = not due.cached or last - self.tail > min(MOST_TAILS, self.own.whole)
+        self.jumps = not close_range.cached or last - self.tail > min(MOST_TAILS, self.own.whole)
 
     def windows(self) -> Iterator[Windows]:
-        """All windows that hold a record, in frames of bounded size."""
-        late = [] if self.jumps else list(self.due.late_rows(self.tails.first(self.tail - self.own.whole)))
+        """Yield all windows that hold a record, in frames of bounded size."""
+        late = [] if self.jumps else list(self.close_range.late_rows(self.tails.first(self.tail - self.own.whole)))
         if self.jumps or (late and any(kernel.aggregate.ordered for kernel in self.shape.kernels)):
-            for frame, _ in at_once(self.due):
+            for frame, _ in at_once(self.close_range):
                 yield frame
             self._rebuild()
         else:
@@ -142,12 +142,15 @@ class TailedClose(RunningClose):
             yield frame.take()
 
     def _together(self, low: int, most: int) -> int:
-        """The end of the windows from `low` on that begin alike and end in one tail, of which what enters fits."""
+        """Return the end of the windows from `low` on with a common start, whose entering slices fit into memory.
+
+        They also end in the same tail.
+        """
         own = self.own
         return min(super()._together(low, most), own.first_open(own.tails.edge(own.tail_of_end(low) + 1) - 1))
 
     def _add_late(self, late: list[Block], whole: Node, run: Node) -> None:
-        """Count late rows in the nodes; those of whole tails are kept for the tree too."""
+        """Add late rows to the nodes; late rows of whole tails are also kept for the tree."""
         begin = self.tails.first(self.tail)
         for rows in late:
             run.append_slices(self._placed(rows.between(begin, FOREVER)))
@@ -156,14 +159,14 @@ class TailedClose(RunningClose):
             self.cache.append(LATE_WHOLES, older)
 
     def _wholes(self, run: Node, last: int) -> dict[int, Block]:
-        """The total of the whole tails before each tail that begins in this close, up to `last`."""
+        """Return, for each tail up to `last` that begins in this close, the total of the whole tails before it."""
         if last == self.tail:
             return {}
         begin, end = self.tails.first(self.tail), self.tails.first(last)
-        entered = int(self.tails.of(np.array([self.due.entered]))[0])
+        entered = int(self.tails.of(np.array([self.close_range.entered]))[0])
         running = replace(run.block(), index=np.full(len(run.rows()), self.tail))
         rows = [
-            # Late rows that are not stored yet, what entered in an earlier part of this micro-batch, what enters.
+            # Late rows that are not stored yet, slices that entered earlier in this micro-batch, slices that enter.
             *self.stored.read(entered, self.tail),
             *self.tails.folded(self.fresh.parts(self.tails.first(self.tail - self.own.whole), begin)),
             running,
@@ -183,20 +186,22 @@ class TailedClose(RunningClose):
         late: list[Block],
         cached: bool = True,
     ) -> dict[int, Block]:
-        """The totals of whole tails before tails `first` up to `end`: these are windows, which close here.
+        """Return the totals of the whole tails before tails `first` up to `end`, by tail, from a close of the tree.
 
-        `stored` has tails before `entered`, and `rows` what is not stored of them, and all later ones.
+        `stored` has the tails before `entered`; `rows` has the rows of these that are not stored, and all later tails.
         """
         whole, shape = self.own.whole, self.shape.over(self.own.wholes)
         windows, found = (first - whole, end - whole, end - whole), list[Block]()
         with closing(InOrder(shape, rows)) as fresh, closing(InOrder(shape, late)) as kept:
-            due = Due(shape, self.due.trees, stored, fresh, [kept], self.due.cache, cached, *windows, entered)
-            found += [as_block(frame) for frame in Closing(due).windows()]
+            close_range = CloseRange(
+                shape, self.close_range.trees, stored, fresh, [kept], self.close_range.cache, cached, *windows, entered
+            )
+            found += [as_block(frame) for frame in Closing(close_range).windows()]
         totals = regroup(shape, concat(shape, found))
         return {tail: totals.between(tail - whole, tail - whole + 1) for tail in range(first, end)}
 
     def _longer(self, whole: Node, first: int) -> Node:
-        """The total of whole tails with an older one, for windows that begin with it."""
+        """Return the total of whole tails extended by older tails, for windows that begin at tail `first`."""
         oldest = self.tail - self.own.whole
         if first == oldest:
             return whole
@@ -208,7 +213,7 @@ class TailedClose(RunningClose):
     # From slices.
 
     def _rebuild(self) -> None:
-        """Nodes for the window before `end`; none where the next close begins elsewhere."""
+        """Store the nodes of the window before `end`; none if the next close begins at another window."""
         self._clear()
         if not self.leaves_nodes:
             return
@@ -216,10 +221,13 @@ class TailedClose(RunningClose):
         begin, end = self.tails.first(self.tail), self.family.entered(self.end)
         wholes = self._totals(self.known, self.tail, self.tail + 1, self.tail, [], [], cached=False)
         self.cache.save(WHOLE, self._node(wholes[self.tail]).block())
-        parts = [*self.due.stripes.read(begin, min(end, self.due.entered)), *self.fresh.parts(begin, end)]
+        parts = [
+            *self.close_range.stripes.read(begin, min(end, self.close_range.entered)),
+            *self.fresh.parts(begin, end),
+        ]
         rows = with_index(self.shape, (of := fold(self.shape, parts)), np.zeros_like(of.index))
         self.cache.save(TOTAL, rows)
 
     def _clear(self) -> None:
-        for cache in (self.cache, *(self.due.cache(tree, self.shape) for tree in TREES)):
+        for cache in (self.cache, *(self.close_range.cache(tree, self.shape) for tree in TREES)):
             cache.clear()

@@ -17,7 +17,7 @@ from slicing.windows.time.slices import FOREVER
 
 
 def as_marks(shape: Shape, block: Block) -> Block:
-    """The rows of a block, which may have no partials, with `init()` in all of them."""
+    """Return the rows of a block, which may have no partials, with the partial `init()` in every row."""
     partials = [kernel.spread(len(block)) for kernel in shape.kernels]
     return replace(block, partials=partials, dictionaries=[kernel.no_dictionary for kernel in shape.kernels])
 
@@ -25,10 +25,10 @@ def as_marks(shape: Shape, block: Block) -> Block:
 def touched(
     shape: Shape, trees: Sequence[str], block: Block, marks: Block, first: int, end: int = FOREVER
 ) -> Iterator[Windows]:
-    """The windows `first` up to `end` that hold a row of `marks`, from the folded rows of all slices around.
+    """Yield the windows `first` up to `end` that hold a row of `marks`, from the folded rows of all slices around.
 
-    `marks` is a block of `as_marks`, and has rows of each key. The windows' `records` are those of the marks alone: to
-    the assembly a window exists if it holds records, so only the marks are given any.
+    `marks` is a block of `as_marks`, with rows of every key. The windows' `records` count the marks alone: assembly
+    yields only windows that hold records, so only the marks have records here.
     """
     yield from assemble(
         shape, trees, fold(shape, [replace(block, records=np.zeros_like(block.records)), marks]), first, end
@@ -36,6 +36,6 @@ def touched(
 
 
 def as_before(shape: Shape, trees: Sequence[str], block: Block, windows: Windows, first: int, end: int) -> Windows:
-    """The same windows from the rows that were there before; empty ones have no records and hold `init()`."""
+    """Return the same windows from the older rows in `block`; empty ones have no records and the partial `init()`."""
     frames = assemble(shape, trees, of_keys(block, all_of(windows.names)), first, end)
     return matched(shape, windows, windows.windows, concat(shape, [as_block(frame) for frame in frames]))

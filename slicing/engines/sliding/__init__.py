@@ -1,1 +1,1 @@
-"""Sliding windows: a window for each distinct set of records."""
+"""Sliding windows: one window per distinct set of records of a key."""

@@ -1,13 +1,14 @@
-"""One bucket of sliding windows: records that are not late are stored, and windows are read from their times.
+"""One bucket of sliding windows: records that are not late are stored, and windows are assembled from their instants.
 
 ::
 
-    difference 10      taking: windows that begin from 21 on are open
-    stored             18  24  25             the window behind 18 is not open, nor is that which ends with 24
-    came                 20     26 33         20: before 24, in no window that is open: late
-                                              26: behind 24, so in [25 .. 35]: counts; [16 .. 26], its own, is closed
-                                              33: its own [23 .. 33] is open
-    kept               20 and later           behind 20 the first open window begins
+    difference 10      windows that begin at 21 or later accept records
+    stored             18  24  25             the right window of 18 is closed, and so is the left window of 24
+    new                  20     26 33         20: before 24, so in no open window: late
+                                              26: in the right window of 24, [25 .. 35]: not late for it,
+                                                  but late for its own left window, [16 .. 26], which is closed
+                                              33: its left window [23 .. 33] is open
+    retained           20 and later           the right window of 20 is the first open window
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ from slicing.windows.time.slices import FOREVER
 
 @dataclass(frozen=True)
 class RefusedTimes(Refused[Block]):
-    """What came late for its own window, that which ends with it; `taken` is the first window that took each row.
+    """Rows that are late for their own left window; `taken` is the first window that accepted each row.
 
-    FOREVER says that none did. Windows of a row that had closed before are forgotten, and not counted.
+    FOREVER stands for none. Other closed windows of a row are unknown, and are not counted as missed.
     """
 
     taken: Array
 
     def missed_by(self, family: Family, rows: Block | Records) -> Missed:
-        """Its own window, for each of some rows or records of keys and times that came late."""
+        """Return the missed left window of each late row or record."""
         names = pa.concat_tables([self.rows.names, rows.names])
         codes, names = encode_keys(names)
         ours, theirs = codes[: len(self.rows.names)][self.rows.keys], codes[len(self.rows.names) :]
@@ -88,22 +89,22 @@ class RefusedTimes(Refused[Block]):
 
 @dataclass(frozen=True)
 class _Around:
-    """The windows of keys that records of a micro-batch came for, and the rows of these keys, by key and slice."""
+    """The windows of keys with new records, and the rows of these keys, sorted by key and slice."""
 
     rows: Block
-    old: Block  # those that were there before
+    old: Block  # the rows before this micro-batch
     at: Places
-    existed: Array  # which windows were there before
-    touched: Array  # which windows hold a record that came
+    existed: Array  # which windows existed before: `bool[n]`
+    touched: Array  # which windows hold a new record: `bool[n]`
 
     @property
     def changed(self) -> Array:
-        """Which windows have other records than before, or are new."""
+        """Which windows hold a new record or did not exist before: `bool[n]`."""
         return self.touched | ~self.existed
 
 
 class SlidingBucket(Bucket):
-    """One bucket of sliding windows; `grace` in microseconds."""
+    """One bucket of sliding windows; `grace` is in microseconds."""
 
     def __init__(self, shape: Shape, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger = ON_CLOSE):
         self.shape, self.family = shape, family_of(shape)
@@ -119,98 +120,98 @@ class SlidingBucket(Bucket):
 
     @property
     def _oldest(self) -> int:
-        """Return the first slice that is retained: of the first accepting window, or the one directly before."""
-        return self.progress.marks.taking - self.family.right
+        """The first retained slice: the first one of the first accepting window, or the slice directly before it."""
+        return self.progress.state.first_accepting - self.family.right
 
     @cached_property
     def _known(self) -> Block:
-        """The rows of before this micro-batch."""
+        """The stored rows, without the new ones."""
         return self.instants.rows(self._oldest)
 
     @cached_property
     def _rows(self) -> Block:
-        """The rows with the new ones."""
+        """The stored rows and the new ones, folded."""
         return fold(self.shape, [self._known, self.new])
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
-        """Take the rows of a micro-batch that are in a window that takes records."""
-        came = fold(self.shape, shipped)
-        late = came.between(-FOREVER, self.progress.marks.taking + self.family.reach)
-        taken = self._taken(late, came)
+        """Keep the new rows that a window accepts; return and count the late ones."""
+        new = fold(self.shape, shipped)
+        late = new.between(-FOREVER, self.progress.state.first_accepting + self.family.reach)
+        taken = self._taken(late, new)
         counts = taken < FOREVER
-        self.new = came
+        self.new = new
         if not counts.all():
-            on_time = np.ones(len(came) - len(late), dtype=bool)
-            self.new = came.take(np.concatenate([counts, on_time]))
+            on_time = np.ones(len(new) - len(late), dtype=bool)
+            self.new = new.take(np.concatenate([counts, on_time]))
         refused, some = (int(late.records[rows].sum()) for rows in (~counts, counts))
-        times = RefusedTimes(late, self.progress.marks.taking, self.head.watermark, taken)
-        ends = self.family.window_end(came.index - self.family.reach)
-        return Late(refused, some, (times,), FirstEnds(ends, came.records))
+        times = RefusedTimes(late, self.progress.state.first_accepting, self.head.watermark, taken)
+        ends = self.family.window_end(new.index - self.family.reach)
+        return Late(refused, some, (times,), FirstEnds(ends, new.records))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
-        """Take the times that open windows hold, and those that one may directly follow."""
+        """Keep the instants of a history that open windows hold, and those whose right window may be open."""
         self.progress.pass_until(until)
         self.new = fold(self.shape, shipped).between(self._oldest, FOREVER)
 
-    def _taken(self, late: Block, came: Block) -> Array:
-        """The first window that takes each of the rows whose own is closed, FOREVER if none does.
+    def _taken(self, late: Block, new: Block) -> Array:
+        """Return the first window that accepts each row whose left window is closed, FOREVER if none does.
 
-        It begins behind an earlier time of the key, or ends with a later one, which is on time. So all rows of a key
-        count that are later than one that does: the least of them is found, and what is behind it is no question.
+        It is the right window of an earlier instant of the key, or the left window of a later one that is on time. So
+        if a row is accepted, all later rows of its key are: it is enough to find the first accepted row of each key.
         """
         if not len(late):
             return late.index
-        first, reach, right = self.progress.marks.taking, self.family.reach, self.family.right
+        first, reach, right = self.progress.state.first_accepting, self.family.reach, self.family.right
         known = without_partials(self.instants.rows(self._oldest))
-        both = concat(self.shape.select(()), [known, without_partials(came)])
+        both = concat(self.shape.select(()), [known, without_partials(new)])
         keys = both.keys[len(known) : len(known) + len(late)]
         on_time = both.index >= first + reach
         ending = _least(both, np.flatnonzero(on_time), -reach)
-        behind = _least(both, np.arange(len(known)), 1) if right else np.full_like(ending, FOREVER)
-        counts = late.index >= np.maximum(np.minimum(ending, behind), first)[keys]
+        following = _least(both, np.arange(len(known)), 1) if right else np.full_like(ending, FOREVER)
+        counts = late.index >= np.maximum(np.minimum(ending, following), first)[keys]
         if right:
-            behind = np.minimum(behind, _least(both, len(known) + np.flatnonzero(counts), 1))
-        begun = np.where(behind[keys] <= late.index, behind[keys], FOREVER)
+            following = np.minimum(following, _least(both, len(known) + np.flatnonzero(counts), 1))
+        begun = np.where(following[keys] <= late.index, following[keys], FOREVER)
         return np.where(counts, np.maximum(np.minimum(begun, ending[keys]), first), FOREVER)
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """The windows that accept records."""
+        """Yield the windows that are looked up and accept records."""
         rows = by_key(self.shape, asked.of_keys(self._known))
-        at = places(self.family, rows, self.progress.marks.taking)
+        at = places(self.family, rows, self.progress.state.first_accepting)
         chosen = asked.starting(self.family.window_start(at.windows))
         if asked.latest:
             chosen &= _is_newest(self.family, rows, at)
         return assemble_places(self.shape, rows, at.take(np.flatnonzero(chosen)))
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """The instants of the windows that accept records."""
+        """Yield the instants of the windows that are looked up and accept records."""
         rows, family = by_key(self.shape, asked.of_keys(self._known)), self.family
-        windows = places(family, rows, self.progress.marks.taking).windows
+        windows = places(family, rows, self.progress.state.first_accepting).windows
         for window in windows[asked.starting(family.window_start(windows))].tolist():
             inside = rows.between(int(family.first_slice(window)), int(family.end_slice(window)))
-            accepts = np.asarray(family.last_window(inside.index) >= self.progress.marks.taking)
+            accepts = np.asarray(family.last_window(inside.index) >= self.progress.state.first_accepting)
             yield Pieces(self.shape, window, inside, np.zeros(len(inside), np.int64), accepts)
 
-    # What triggers ask.
+    # Called by triggers.
 
     def touched(self) -> Panes:
-        """Open windows that hold a new record, and those that are new."""
+        """Return the open windows that hold a new record, and those that did not exist before."""
         return self._open_windows(newest=False)
 
     def newest(self) -> Panes:
-        """Return, of these, the first window of each key that holds its newest time."""
+        """Return the latest window of each key, if it holds a new record or did not exist before."""
         return self._open_windows(newest=True)
 
     def _open_windows(self, newest: bool) -> Panes:
-        around = self._around(self._known, self.new, self.progress.marks.taking, FOREVER)
+        around = self._around(self._known, self.new, self.progress.state.first_accepting, FOREVER)
         return self._panes(
             around, around.changed & _is_newest(self.family, around.rows, around.at) if newest else around.changed
         )
 
     @cached_property
     def waiting(self) -> WaitingSlices:
-        """Open windows that hold a record of the dirty set, and those that are there because of one."""
+        """The open windows that hold a record of the dirty set, and those that exist because of one."""
         dirty = DirtySet(self._early, self.recent.beside.get(PENDING))
         return WaitingSlices(dirty, lambda: self.new, lambda: self._oldest, self._waiting)
 
@@ -219,7 +220,7 @@ class SlidingBucket(Bucket):
         return self._panes(around, around.changed)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
-        """Open windows, or those that close, with the records that they hold."""
+        """Return the open pairs, or those that close, with the records that they hold."""
         until = self.progress.closes(self.head.watermark) if closing else FOREVER
         held = self.recent.beside
         memory = memory_of(self.pages, self.shape, held, lambda rows: rows.index >= self._first, remembers)
@@ -229,16 +230,16 @@ class SlidingBucket(Bucket):
 
     @property
     def _first(self) -> int:
-        return self.progress.marks.done
+        return self.progress.state.next_to_fire
 
     def _around_all(self, end: int) -> _Around:
-        """All open windows before window `end`; which ones the new records have touched is not asked."""
+        """Return all open windows before window `end`; `touched` is false for all of them."""
         rows = by_key(self.shape, self._rows)
         old = by_key(self.shape, under(self._known, rows.names))
         return self._between(rows, old, np.zeros(len(rows), dtype=bool), self._first, end)
 
     def _listed(self, everything: bool, until: int) -> Listed:
-        """A window that is there because of a new record held nothing before it was."""
+        """Return the pairs with new records, or all. A window that exists because of a new record held none before."""
         around = self._around_all(until) if everything else self._around(self._known, self.new, self._first, until)
         total = before(around.rows.records)
         held = total[around.at.high] - total[around.at.low]
@@ -246,14 +247,14 @@ class SlidingBucket(Bucket):
         total = before(around.old.records)
         known = np.where(around.existed, total[was.high] - total[was.low], 0)
         place = around.at.windows, around.at.keys, around.rows.names
-        came = without_partials(under(self.new, around.rows.names))
+        new = without_partials(under(self.new, around.rows.names))
         start, end = self.family.window_start, self.family.window_end
         bounds = lambda: (start(around.at.windows), end(around.at.windows))  # noqa: E731
         signals = self._signals(around)
-        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), came, bounds, signals)
+        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), new, bounds, signals)
 
     def _signals(self, around: _Around) -> dict[str, Array]:
-        """The signals of the new records that windows hold, except for late ones."""
+        """Return the signals of the new records of each window, without late records, by name."""
         asked, rows = self.trigger.signals, around.rows
         if not asked:
             return {}
@@ -267,12 +268,12 @@ class SlidingBucket(Bucket):
         at = np.searchsorted(here, there[accepted])
         found = {}
         for i, name in enumerate(asked):
-            # The time of a record is that of its unit, as it is of those that are stored.
+            # The event time of a record is the start of its slice, as for stored records.
             sent = self.family.slice_start(signals.index) if name == FIRST else signals.partials[i][0]
             least = least_of(sent[accepted], at, len(rows))
             found[name] = least_between(least, around.at.low, around.at.high)
         if FIRST in found and len(rows):
-            # To a window that is there because of a new record all records are new.
+            # For a window that exists because of a new record, all records are new.
             first = self.family.slice_start(rows.index[np.minimum(around.at.low, len(rows) - 1)])
             found[FIRST] = np.where(around.existed, found[FIRST], first)
         return found
@@ -285,11 +286,11 @@ class SlidingBucket(Bucket):
         return Panes(lambda: assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(chosen))))
 
     def late(self) -> Panes:
-        """Windows that have fired as they were before, or would have, that are not as before."""
-        marks = self.progress.marks
-        if not len(self.new) or self.new.index[0] >= marks.done + self.family.reach:
+        """Return the windows that have ended and have new records, or exist only now because of new records."""
+        state = self.progress.state
+        if not len(self.new) or self.new.index[0] >= state.next_to_fire + self.family.reach:
             return NONE
-        around = self._around(self._known, self.new, marks.taking, marks.done)
+        around = self._around(self._known, self.new, state.first_accepting, state.next_to_fire)
         return Panes(
             lambda: self._late(around, around.touched, assembled),
             lambda: self._late(around, around.existed & around.touched, self._with_old(around)),
@@ -297,33 +298,33 @@ class SlidingBucket(Bucket):
         )
 
     def closing(self) -> Panes:
-        """Windows that close."""
+        """Return the windows that close."""
         first, end = self.progress.first, self.progress.end
         return Panes(lambda: self._closed(self._rows, first, end))
 
-    # The life of a micro-batch.
+    # Steps of a micro-batch.
 
     def advance(self, watermark: int) -> None:
-        """Find the windows that a watermark closes."""
-        _ = self._rows  # read now, by the marks of before
+        """Find the windows that a watermark, in microseconds, closes."""
+        _ = self._rows  # must be read before the progress advances
         self.progress.advance(watermark)
 
     def retire(self) -> None:
-        """The windows that close have fired."""
+        """Note that the windows that close have fired."""
         self.progress.pass_closed()
 
     def save(self) -> None:
-        """Append the new rows, and forget what no window needs."""
+        """Append the new rows, and remove rows that no window needs."""
         self.instants.put(self.new, self._rows, self._oldest)
         self.note_early()
         super().save()
 
     def keep(self) -> str:
-        """Keep the rows, and the marks."""
+        """Keep the rows and the dirty set in the bucket cache."""
         return self.recent.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.kept_early())
 
     def _closed(self, rows: Block, first: int, end: int) -> Iterator[Windows]:
-        """The windows of a range, from folded rows; only keys are looked at that have a time to make one."""
+        """Yield the windows `first` up to `end` of folded rows; only keys with an instant that creates one are read."""
         reach = self.family.reach
         some = rows.between(first - 1, end + reach)
         if first >= end or not len(some):
@@ -336,7 +337,7 @@ class SlidingBucket(Bucket):
         yield from assemble_places(self.shape, some, places(self.family, some, first, end))
 
     def _late(self, around: _Around, again: Array, of: Callable[[Shape, Block, Places], Windows]) -> Iterator[Windows]:
-        """Windows that are there for the first time, then others that hold a new record, made `of` their rows."""
+        """Yield the windows that did not exist before, then the windows `again`, which `of` assembles."""
         yield from assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
         for some in portions(self.shape, around.rows, around.at.take(np.flatnonzero(around.existed & again))):
             yield of(self.shape, around.rows, some)
@@ -349,7 +350,7 @@ class SlidingBucket(Bucket):
         return replacing
 
     def _late_alone(self, around: _Around) -> Iterator[Windows]:
-        """Windows that are there for the first time whole, others of their new records, which have the same keys."""
+        """Yield the windows that did not exist before with all records, then other windows with their new records."""
         again = around.at.take(np.flatnonzero(around.existed & around.touched))
         yield from assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
         new = by_key(self.shape, self.new)
@@ -357,7 +358,7 @@ class SlidingBucket(Bucket):
             yield assembled(self.shape, new, some)
 
     def _around(self, known: Block, new: Block, first: int, end: int) -> _Around:
-        """The windows of a range that there are of the keys of new rows, with these and without them."""
+        """Return the windows `first` up to `end` of the keys of new rows, with and without the new rows."""
         old = by_key(self.shape, of_keys(known, new))
         both = concat(self.shape, [old, new])
         order_, heads = order(both.keys, both.index)
@@ -366,7 +367,7 @@ class SlidingBucket(Bucket):
         return self._between(rows, old, is_new, first, end)
 
     def _around_marks(self, marks: Block) -> _Around:
-        """The open windows of the keys of some marks, with the records of these and without them."""
+        """Return the open windows of the keys of some marks, with and without the marked records."""
         rows = by_key(self.shape, of_keys(self._rows, marks))
         pairs = Pairs.over(np.concatenate([rows.index, marks.index]), len(rows.names))
         here, there = pairs.pack(rows.keys, rows.index), pairs.pack(marks.keys, marks.index)
@@ -374,10 +375,10 @@ class SlidingBucket(Bucket):
         at = np.minimum(np.searchsorted(there[by_pair], here), len(there) - 1)
         marked = np.where(there[by_pair][at] == here, marks.records[by_pair][at], 0)
         old = rows.take(np.flatnonzero(rows.records > marked))
-        return self._between(rows, old, marked > 0, self.progress.marks.done, FOREVER)
+        return self._between(rows, old, marked > 0, self.progress.state.next_to_fire, FOREVER)
 
     def _between(self, rows: Block, old: Block, is_new: Array, first: int, end: int) -> _Around:
-        """The windows of a range that there are of some rows, by key and slice, and those that there were of `old`."""
+        """Return the windows `first` up to `end` of rows sorted by key and slice, compared with those of `old`."""
         at, was = (places(self.family, some, first, end) for some in (rows, old))
         pairs = Pairs.over(at.windows, len(rows.names))
         existed = np.isin(pairs.pack(at.keys, at.windows), pairs.pack(was.keys, was.windows))
@@ -385,15 +386,15 @@ class SlidingBucket(Bucket):
         return _Around(rows, old, at, existed, new[at.high] > new[at.low])
 
     def extent(self) -> dict[str, int]:
-        """How many windows are open that end with a time, and how many times are stored."""
+        """Count the open left windows, and the stored instants."""
         rows = self.instants.rows(self._oldest)
         return {
-            "open_windows": len(rows.between(self.progress.marks.taking + self.family.reach, FOREVER)),
+            "open_windows": len(rows.between(self.progress.state.first_accepting + self.family.reach, FOREVER)),
             "slices": len(rows),
         }
 
     def check(self) -> None:
-        """Assert that every page is there, that what the process has is what they hold, and that nothing piles up."""
+        """Assert that every page exists, that the cached rows equal the stored ones, and that pages do not pile up."""
         super().check()
         entries = self.instants.nodes.entries(INSTANTS)
         assert all(entry[1] >= self._oldest - self.family.longest and entry[2] > self._oldest for entry in entries)
@@ -405,14 +406,14 @@ class SlidingBucket(Bucket):
 
 
 def _least(rows: Block, chosen: Array, shift: int) -> Array:
-    """For each key the least slice of its chosen rows, and so much more; FOREVER where there is none."""
+    """Return for each key the least slice of its chosen rows plus `shift`; FOREVER if none is chosen."""
     least = np.full(len(rows.names), FOREVER)
     np.minimum.at(least, rows.keys[chosen], rows.index[chosen] + shift)
     return least
 
 
 def _is_newest(family: SlidingFamily, rows: Block, at: Places) -> Array:
-    """Which windows are the first of their keys that hold its newest time."""
+    """Return which windows are the first one of their key that holds its newest instant: `bool[n]`."""
     newest = np.full(len(rows.names), -FOREVER)
     np.maximum.at(newest, rows.keys, rows.index)
     holding = np.flatnonzero(at.windows + family.reach >= newest[at.keys])

@@ -1,1 +1,1 @@
-"""The window that never closes: one total for each key."""
+"""The unbounded window, which never closes: one total per key."""

@@ -1,10 +1,10 @@
-"""Totals of keys in a window that never closes.
+"""One bucket of the unbounded window: a total per key.
 
 ::
 
-    stored    a: 3   b: 1   a: 2   c: 7   b: 4         rows as they came, by the clock
-    totals    a: 5   b: 5          c: 7                what they come to; c is idle, and forgotten after `ttl`
-    came      a: 1                                     fires: a: 6
+    stored    a: 3   b: 1   a: 2   c: 7   b: 4         rows in order of arrival, with the clock
+    totals    a: 5   b: 5          c: 7                their sums; c is idle, and forgotten after `ttl`
+    new       a: 1                                     fires: a: 6
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from slicing.windows.time.slices import FOREVER
 
 
 def numbers_of_keys(numbers: Sequence[Records], totals: Block) -> tuple[Array, Array]:
-    """The values of records of keys, by their row: the row of each, and the value, by row, in order of arrival."""
-    came = [each for each in numbers if len(each.index)]
-    if not came or not len(totals):
+    """Return the values of new records: the row of each in `totals`, and the value, by row and in order of arrival."""
+    batches = [each for each in numbers if len(each.index)]
+    if not batches or not len(totals):
         return np.zeros(0, np.int64), np.zeros(0)
-    records = joined(came)
+    records = joined(batches)
     codes, every = encode_keys(pa.concat_tables([totals.names, records.names]))
     row = np.full(len(every), -1)
     row[totals.keys] = np.arange(len(totals))
@@ -58,7 +58,7 @@ def numbers_of_keys(numbers: Sequence[Records], totals: Block) -> tuple[Array, A
 
 
 class UnboundedBucket(Bucket):
-    """One bucket of a window that never closes; `ttl` in microseconds."""
+    """One bucket of the unbounded window; `ttl` is in microseconds."""
 
     def __init__(self, shape: Shape, fingerprint: Fingerprint, store: Store, trigger: Trigger, ttl: int | None = None):
         super().__init__(fingerprint, store, trigger, [0])
@@ -68,16 +68,16 @@ class UnboundedBucket(Bucket):
         self.ledger = Ledger(nodes, TOTALS, known_rows(nodes, TOTALS, self.recent.beside))
         self.new = empty(shape)
         self._clock_before = self.head.clock // 1000
-        self._gone: list[Block] = []  # totals whose records are dropped when the micro-batch ends
+        self._gone: list[Block] = []  # totals whose records are dropped at the end of the micro-batch
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
-        """Take the partials of a micro-batch; none of them is late."""
+        """Keep the partials of a micro-batch; none is late."""
         self.new = fold(self.shape, shipped)
         return Late(0, 0, ())
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
-        """Add partials to the totals, as records of now."""
+        """Add the partials of a history to the totals, with the present clock."""
         self.accept(shipped)
         self.retire()
 
@@ -87,9 +87,9 @@ class UnboundedBucket(Bucket):
 
     @cached_property
     def _totals(self) -> Block:
-        """The total of each key, by the clock of its last record; the new records are appended to the ledger.
+        """The total of each key, with the clock of its last record; the new records are appended to the ledger.
 
-        Rows have the clock in milliseconds, in place of a slice.
+        Rows have the clock, in milliseconds, in place of a slice.
         """
         now, _ = self._now, self._known
         if now < self._clock_before:
@@ -97,7 +97,7 @@ class UnboundedBucket(Bucket):
         stored, new = self.ledger.rows(), replace(self.new, index=np.full(len(self.new), now))
         both = concat(self.shape, [stored, new])
         rows = live(both, now, self.ttl)
-        self._had_records = rows.take(np.flatnonzero(rows.records == 0))
+        self._purged_rows = rows.take(np.flatnonzero(rows.records == 0))
         newest = np.full(len(rows.names), -FOREVER)
         np.maximum.at(newest, rows.keys, rows.index)
         totals = regroup(self.shape, replace(rows, index=newest[rows.keys]))
@@ -111,38 +111,38 @@ class UnboundedBucket(Bucket):
 
     @property
     def _forgotten(self) -> Block:
-        """The totals of keys that have become idle since the micro-batch before; new records begin them anew."""
+        """The totals of keys that have become idle since the previous micro-batch; new records begin new totals."""
         known = live(self._known, self._clock_before, self.ttl)
         gone = without_keys(known, live(known, max(self._now, self._clock_before), self.ttl))
         return regroup(self.shape, replace(gone, index=np.zeros_like(gone.index)))
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """The totals of keys that are not idle."""
+        """Yield the totals of the keys that are looked up and not idle."""
         rows = live(asked.of_keys(self.ledger.rows()), self._now, self.ttl)
         return self._windows(regroup(self.shape, replace(rows, index=np.zeros_like(rows.index))))
 
-    # What triggers ask.
+    # Called by triggers.
 
     def closing(self) -> Panes:
-        """Nothing: the window never closes."""
+        """Return no pairs: the window never closes."""
         return NONE
 
     def touched(self) -> Panes:
-        """The totals of keys with new records."""
+        """Return the totals of keys with new records."""
         return self._of_keys(self.new)
 
     def newest(self) -> Panes:
-        """The same: a key has one window."""
+        """Return the totals of keys with new records: each key has only one window."""
         return self.touched()
 
     @cached_property
     def waiting(self) -> WaitingSlices:
-        """The totals of the keys of the dirty set."""
+        """The totals of the keys in the dirty set."""
         dirty = DirtySet(self._early, self.recent.beside.get(PENDING), self._live_marks)
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
-        """A pair for each key, or for each that is forgotten, as it has become idle."""
+        """Return a pair for each key, or, with `closing`, for each key that is forgotten because it has become idle."""
         if closing:
             gone = self._forgotten
             memory = memory_of(self.pages, self.shape, self.recent.beside, has_key(gone), remembers)
@@ -153,39 +153,39 @@ class UnboundedBucket(Bucket):
         return ListedPairs(self._listed, memory, keys)
 
     def _was_there(self, rows: Block) -> Array:
-        """Which rows are of keys that had records before this micro-batch, and have not been idle since."""
+        """Return which rows belong to keys that had records before this micro-batch and have not become idle."""
         totals = self._totals
-        return has_key(totals.take((self._before(totals) > 0) | self._had(totals)))(rows)
+        return has_key(totals.take((self._before(totals) > 0) | self._was_purged(totals)))(rows)
 
-    def _had(self, totals: Block) -> Array:
-        """Which keys had records that have been dropped."""
-        return has_key(self._had_records)(totals)
+    def _was_purged(self, totals: Block) -> Array:
+        """Return which keys had records that have been dropped: `bool[n]`."""
+        return has_key(self._purged_rows)(totals)
 
     def _before(self, totals: Block) -> Array:
-        came, new = np.zeros(len(totals.names), dtype=np.int64), under(self.new, totals.names)
-        np.add.at(came, new.keys, new.records)
-        before: Array = totals.records - came[totals.keys]
+        counts, new = np.zeros(len(totals.names), dtype=np.int64), under(self.new, totals.names)
+        np.add.at(counts, new.keys, new.records)
+        before: Array = totals.records - counts[totals.keys]
         return before
 
     def _listed(self, everything: bool) -> Listed:
         totals = self._totals if everything else of_keys(self._totals, self.new)
-        return self._of_totals(totals, self._before(totals), self._had(totals))
+        return self._of_totals(totals, self._before(totals), self._was_purged(totals))
 
     def _of_totals(self, totals: Block, before: Array, purged: Array) -> Listed:
-        """The pairs of some keys, which had `before` records when the micro-batch began, or `purged` ones."""
+        """Return the pairs of some keys. These had `before` records before this micro-batch; `purged` ones had more."""
         place = np.zeros(len(totals), dtype=np.int64), totals.keys, totals.names
 
         def panes(chosen: Array) -> Panes:
             return Panes(lambda: self._windows(totals.take(chosen)))
 
-        came, ever = under(self.new, totals.names), np.full(len(totals), FOREVER)
+        new, ever = under(self.new, totals.names), np.full(len(totals), FOREVER)
         bounds = lambda: (-ever, ever)  # noqa: E731
         purge = lambda chosen: self._gone.append(totals.take(np.flatnonzero(chosen)))  # noqa: E731
         numbers, signals = partial(numbers_of_keys, self.numbers, totals), self._signals(totals)
-        return Listed(*place, totals.records, before, panes, came, bounds, signals, purge, numbers, purged)
+        return Listed(*place, totals.records, before, panes, new, bounds, signals, purge, numbers, purged)
 
     def _drop_purged(self) -> None:
-        """Write the totals anew; keys whose records are dropped have a row without any, so that they stay known."""
+        """Rewrite the totals; a key whose records are dropped keeps a row without records, so that it stays known."""
         gone = concat(self.shape, self._gone)
         if not len(gone):
             return
@@ -196,7 +196,7 @@ class UnboundedBucket(Bucket):
         self.ledger.rewrite(regroup(self.shape, concat(self.shape, [rest, none])))
 
     def _signals(self, totals: Block) -> dict[str, Array]:
-        """The signals of the new records of each key."""
+        """Return the signals of the new records of each key, by name."""
         asked = self.trigger.signals
         if not asked:
             return {}
@@ -212,7 +212,10 @@ class UnboundedBucket(Bucket):
         return replace(self.new, index=np.full(len(self.new), max(self._now, 1)))
 
     def _live_marks(self, marks: Block) -> Block:
-        """Return the marks of keys that are not idle; a stamp below 1, a slice in older checkpoints, is of now."""
+        """Return the marks of keys that are not idle.
+
+        A stamp below 1 is a slice, which older checkpoints have; it counts as the present clock.
+        """
         return live(marks, self._now, self.ttl, np.where(marks.index < 1, self._now, marks.index))
 
     def _of_keys(self, marks: Block) -> Panes:
@@ -224,24 +227,24 @@ class UnboundedBucket(Bucket):
             window = np.zeros(len(totals), dtype=np.int64)
             yield Windows(window, totals.keys, totals.names, totals.records, totals.partials, totals.dictionaries)
 
-    # The life of a micro-batch.
+    # Steps of a micro-batch.
 
     def retire(self) -> None:
         """Add the new records to the totals."""
-        _ = self._totals  # also where nothing fires
+        _ = self._totals  # computed here even if nothing fires
 
     def save(self) -> None:
-        """Write the header."""
+        """Drop purged records, store the trigger's state and write the header."""
         self._drop_purged()
         self.note_early()
         super().save()
 
     def keep(self) -> str:
-        """Keep the rows, and the marks."""
+        """Keep the rows and the dirty set in the bucket cache."""
         rows = {TOTALS: self.ledger.kept} if self.ledger.kept else {}
         return self.recent.keep(0, rows | self.kept_early())
 
     def extent(self) -> dict[str, int]:
-        """One window, of one slice, once there is a record."""
+        """Return one window of one slice, or none if no record is stored."""
         held = int(bool(self.ledger.nodes.entries(TOTALS)))
         return {"open_windows": held, "slices": held}

@@ -1,10 +1,10 @@
-"""Idle keys: one rule for totals and for what waits to be emitted early.
+"""Idle keys: the rule for totals and for the dirty set.
 
-A key is idle once the clock is more than `ttl` past its last record; a record after that begins it anew. A row carries
-the clock of its records in milliseconds, in place of a slice::
+A key is idle once the clock is more than `ttl` past its last record; a later record begins a new total. A row has the
+clock of its records, in milliseconds, in place of a slice::
 
     time     3   4       9        20      25    ttl 10, now 26
-    key a    *       *   |        *       *     begins anew at 20
+    key a    *       *   |        *       *     a new total begins at 20
     key b        *                              idle
 """
 
@@ -19,10 +19,10 @@ from slicing.content.block import Block
 
 
 def live(rows: Block, now: int, ttl: int | None, stamps: Array | None = None) -> Block:
-    """Return the rows of keys that are not idle at `now`, since each was idle last, in their order.
+    """Return the rows of keys that are not idle at `now`, only those since each key was last idle, in their order.
 
     `now`, `ttl` and `stamps`, by default the slices of rows, are in milliseconds; without a `ttl` no key is ever idle.
-    A row that is ahead of the clock, which has been corrected since, is of now.
+    A row ahead of the clock, which may have been corrected since, counts as a row of `now`.
     """
     if ttl is None:
         return rows
@@ -37,9 +37,9 @@ def live(rows: Block, now: int, ttl: int | None, stamps: Array | None = None) ->
 
 
 def corrected(rows: Block, before: int, now: int, ttl: int | None) -> Block:
-    """Return the rows that were live before the clock stepped back from `before` to `now`, stamped `now` at most.
+    """Return the rows that were live before the clock stepped back from `before` to `now`, stamped at most `now`.
 
-    What was idle by the wrong clock stays forgotten, whether or not its rows were still stored.
+    Keys that were idle by the wrong clock stay forgotten, whether or not their rows were still stored.
     """
     rows = live(rows, before, ttl)
     return replace(rows, index=np.minimum(rows.index, now))

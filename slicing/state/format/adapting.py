@@ -20,7 +20,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.state.format.changes import REMOVED, Change, changes, code_changes, matches, placed, windows_of
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
-from slicing.state.format.header import SAME, Header, Result, Walk
+from slicing.state.format.header import SAME, FamilyState, Header, Result
 from slicing.state.format.list_names import INSTANTS, SESSIONS, WINDOW, parse
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
@@ -122,7 +122,7 @@ def _frontier(stored: Header, held: Sequence[Family], zones: Sequence[Zone]) -> 
         if name.of == WINDOW:
             last[name.family] = max(last.get(name.family, -FOREVER), int(name.which))
     pairs = zip(stored.families, held, strict=True)
-    return min((int(own.window_start(last[walk.id] + 1)) for walk, own in pairs if walk.id in last), default=None)
+    return min((int(own.window_start(last[state.id] + 1)) for state, own in pairs if state.id in last), default=None)
 
 
 def _end_of(stored: Header, family: Family, index: int, zones: Sequence[Zone]) -> int:
@@ -154,7 +154,7 @@ def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) ->
     slices are retained, it is the start of the oldest window whose slices are all stored, or the end of the refused
     records if that is later. Eager results have no slices, so their added windows begin after all records.
     """
-    firsts = [walk.taking if stored.refused is None else walk.kept for walk in stored.families]
+    firsts = [state.first_accepting if stored.refused is None else state.retained_from for state in stored.families]
     found = [min(int(own.window_start(first)) for first, own in zip(firsts, held, strict=True))]
     found += [] if stored.refused is None else [stored.refused]
     found += [] if stored.cut_since is None else [stored.cut_since]
@@ -162,26 +162,30 @@ def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) ->
     return max([*found, *([frontier] if is_eager and frontier is not None else [])])
 
 
-def _added(stored: Header, held: Sequence[Family], family: Family, begin: int, spec: list[Any], number: int) -> Walk:
+def _added(
+    stored: Header, held: Sequence[Family], family: Family, begin: int, spec: list[Any], number: int
+) -> FamilyState:
     """Return the family progress of added windows, the first of which begins at `begin` or later.
 
     Windows that have ended already are skipped when the bucket is opened.
     """
     first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
     if stored.merged is None:
-        return Walk(first, first, first, None, id=number, spec=spec, added=True)
+        return FamilyState(first, first, first, None, id=number, spec=spec, added=True)
     first = _first_apart(stored, held, family, first)
-    return Walk(first, first, first, None, id=number, spec=spec, added=True, merged=int(family.first_slice(first)))
+    return FamilyState(
+        first, first, first, None, id=number, spec=spec, added=True, merged=int(family.first_slice(first))
+    )
 
 
 def _first_apart(stored: Header, held: Sequence[Family], family: Family, first: int) -> int:
     """Return the first window, `first` or later, after which no window begins or ends inside a merged slice."""
-    marks = [mark for mark in (stored.merged, *(walk.merged for walk in stored.families)) if mark is not None]
+    marks = [mark for mark in (stored.merged, *(state.merged for state in stored.families)) if mark is not None]
 
     def are_apart(edges: Array) -> Array:
         apart: Array = edges >= max(marks)
-        for walk, own in zip(stored.families, held, strict=True):
-            there = walk.merged is None or edges >= walk.merged
+        for state, own in zip(stored.families, held, strict=True):
+            there = state.merged is None or edges >= state.merged
             apart |= there & (own.first_slice(own.last_window(edges)) == edges)
         return apart
 
@@ -202,7 +206,7 @@ def _ids(stored: Header, places: Sequence[int | None]) -> list[int]:
 
 def _keep_entered(stored: Header, held: Sequence[Family]) -> None:
     """Store the end of the slices that have entered: it follows from families that the query may have removed."""
-    entered = [int(own.entered(walk.done)) for walk, own in zip(stored.families, held, strict=True)]
+    entered = [int(own.entered(state.next_to_fire)) for state, own in zip(stored.families, held, strict=True)]
     stored.entered = max([*entered, *([] if stored.entered is None else [stored.entered])])
 
 

@@ -21,7 +21,7 @@ from slicing.errors import StateMismatch
 from slicing.state.format.buckets import canonical
 from slicing.state.format.column_texts import renumbered
 from slicing.state.format.format7 import contents_of
-from slicing.state.format.header import Header, Result, Walk
+from slicing.state.format.header import FamilyState, Header, Result
 from slicing.state.format.zone_tables import difference, digests, renewed, zones_of
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
@@ -98,15 +98,15 @@ class Fingerprint:
             for number, (each, held, code) in enumerate(zip(given, contents, codes, strict=True), 1)
         ]
 
-    def header(self, done: Sequence[int]) -> Header:
-        """Return the header of a new bucket; `done` has the next window to fire of each family."""
+    def header(self, next_to_fire: Sequence[int]) -> Header:
+        """Return the header of a new bucket; `next_to_fire` has the next window to fire of each family."""
         layout = dict(self.layout)
-        specs = layout.pop("families", [[] for _ in done])
+        specs = layout.pop("families", [[] for _ in next_to_fire])
         layout.pop("content", "")
         results = self.results
         families = [
-            Walk(window, window, window, window, id=number, spec=spec)
-            for number, (window, spec) in enumerate(zip(done, specs, strict=True))
+            FamilyState(window, window, window, window, id=number, spec=spec)
+            for number, (window, spec) in enumerate(zip(next_to_fire, specs, strict=True))
         ]
         ids = {0: [result.id for result in results]}
         return Header(

@@ -134,16 +134,16 @@ def keys_of_alike(first: int, steps: Iterable[Sequence[int]]) -> Iterator[int]:
 
 
 @dataclass
-class Walk:
+class FamilyState:
     """The progress of one family. `trees` has the names of the trees of its cached nodes.
 
     `id` does not change when other families are added or removed; the names of the family's lists of pages begin with
     it. `spec` is read by `slicing.windows.specs.from_spec`.
     """
 
-    done: int = 0  # the next window to fire
-    taking: int = 0  # the first window that accepts records: `done`, or an earlier one if late firings are on
-    kept: int = 0  # the first window whose slices are all retained
+    next_to_fire: int = 0  # the next window to fire
+    first_accepting: int = 0  # the first window that accepts records: `next_to_fire`, or earlier for late firings
+    retained_from: int = 0  # the first window whose slices are all retained
     nodes: int | None = 0  # the next window that the cached nodes can assemble, None if there are no nodes
     trees: list[str] = field(default_factory=list)
     id: int = 0
@@ -195,7 +195,7 @@ class Header:
     buckets: str
     results: list[Result]
     layout: dict[str, Any]
-    families: list[Walk]
+    families: list[FamilyState]
     generations: dict[int, list[int]] = field(default_factory=lambda: {0: []})
     watermark: int = 0  # microseconds, the last watermark that closed windows
     clock: int = 0  # microseconds, the processing time of the last micro-batch, if it is known
@@ -255,8 +255,8 @@ class Header:
         check_names("header", FORMAT, content, _NAMES, _OPTIONAL)
         for name, (what, names, made) in _RECORDS.items():
             for each in content[name]:
-                check_names(what, FORMAT, each, names, _OPTIONAL_WITHIN)
-            content[name] = [made(**each) for each in content[name]]
+                check_names(what, FORMAT, each, names.keys(), _OPTIONAL_WITHIN)
+            content[name] = [made(**{names[stored]: value for stored, value in each.items()}) for each in content[name]]
         for name in _MILLISECONDS:
             content[name] *= 1000
         content["generations"] = {int(number): ids for number, ids in content["generations"].items()}
@@ -348,31 +348,31 @@ class Header:
     # Shortcuts for engines with a single family.
 
     @property
-    def done(self) -> int:
+    def next_to_fire(self) -> int:
         """Return the next window to fire."""
-        return self.families[0].done
+        return self.families[0].next_to_fire
 
-    @done.setter
-    def done(self, window: int) -> None:
-        self.families[0].done = window
+    @next_to_fire.setter
+    def next_to_fire(self, window: int) -> None:
+        self.families[0].next_to_fire = window
 
     @property
-    def taking(self) -> int:
+    def first_accepting(self) -> int:
         """Return the first window that accepts records."""
-        return self.families[0].taking
+        return self.families[0].first_accepting
 
-    @taking.setter
-    def taking(self, window: int) -> None:
-        self.families[0].taking = window
+    @first_accepting.setter
+    def first_accepting(self, window: int) -> None:
+        self.families[0].first_accepting = window
 
     @property
-    def kept(self) -> int:
+    def retained_from(self) -> int:
         """Return the first window whose slices are all retained."""
-        return self.families[0].kept
+        return self.families[0].retained_from
 
-    @kept.setter
-    def kept(self, window: int) -> None:
-        self.families[0].kept = window
+    @retained_from.setter
+    def retained_from(self, window: int) -> None:
+        self.families[0].retained_from = window
 
     @property
     def nodes(self) -> int | None:
@@ -401,13 +401,22 @@ _OPTIONAL = {
 }
 """The defaults of optional fields: a field is stored only if its value differs."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None, "whole": None}
+_STORED_NAMES = {"next_to_fire": "done", "first_accepting": "taking", "retained_from": "kept"}
+"""The stored names of fields of families that are called otherwise in the code; stored names never change."""
 _SAID = object()
 """A default that no value equals, for the fields that are always stored."""
 _NAMES = frozenset(each.name for each in fields(Header))
 """The stored names of all fields."""
-_RECORDS: dict[str, tuple[str, frozenset[str], Any]] = {
-    "results": ("result in the header", frozenset(each.name for each in fields(Result)), Result),
-    "families": ("family in the header", frozenset(each.name for each in fields(Walk)), Walk),
+
+
+def _by_stored_name(kind: type[FamilyState | Result]) -> dict[str, str]:
+    """Return the fields of a type by their stored names."""
+    return {_STORED_NAMES.get(each.name, each.name): each.name for each in fields(kind)}
+
+
+_RECORDS: dict[str, tuple[str, dict[str, str], Any]] = {
+    "results": ("result in the header", _by_stored_name(Result), Result),
+    "families": ("family in the header", _by_stored_name(FamilyState), FamilyState),
 }
 """Fields that are lists of objects: the word for one in messages, its field names, its type."""
 
@@ -421,8 +430,10 @@ def known_since(result: Result, fields: Iterable[int] | None = None) -> int | No
     return max((at for place in chosen if (at := result.since[place]) is not None), default=None)
 
 
-def _without_defaults(each: Walk | Result) -> dict[str, Any]:
-    return {name: value for name, value in vars(each).items() if value != _OPTIONAL_WITHIN.get(name, _SAID)}
+def _without_defaults(each: FamilyState | Result) -> dict[str, Any]:
+    """The fields of a value by their stored names, without those that have their default."""
+    said = ((name, value) for name, value in vars(each).items() if value != _OPTIONAL_WITHIN.get(name, _SAID))
+    return {_STORED_NAMES.get(name, name): value for name, value in said}
 
 
 def _renamed(field: str, places: dict[str, str]) -> str:
