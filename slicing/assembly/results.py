@@ -13,7 +13,7 @@ from slicing.content.block import Block, Shape, show_key
 from slicing.windows.families.family import Family
 
 FRAME_ROWS = 250_000
-"""Approximate limit of the rows of a frame; frames are also limited by `partitions.PORTION_BYTES`."""
+"""Approximate limit of the rows of a frame; frames are also limited by `partitions.PARTITION_BYTES`."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble, without_repeats
-from slicing.assembly.partitions import InOrder, portions
+from slicing.assembly.partitions import InOrder, key_partitions
 from slicing.assembly.ranges.point_lookups import picked
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
@@ -58,8 +58,8 @@ def frames_of_records(shape: Shape, trees: Sequence[str], blocks: Iterable[Block
         for number, family in enumerate(families):
             own, of_family = shape.over(family), trees[number * count : (number + 1) * count]
             rows = blocks if again is None else again.parts()
-            for portion in portions(own, [rows], 1 - FOREVER, FOREVER):
-                frames = assemble(own, of_family, portion.blocks[0], portion.first, portion.end)
+            for partition in key_partitions(own, [rows], 1 - FOREVER, FOREVER):
+                frames = assemble(own, of_family, partition.blocks[0], partition.first, partition.end)
                 for frame in without_repeats(family, frames):
                     yield replace(frame, family=number) if number else frame
 

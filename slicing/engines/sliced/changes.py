@@ -10,7 +10,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.comparing import differing, result_codes
-from slicing.assembly.partitions import InOrder, portions
+from slicing.assembly.partitions import InOrder, key_partitions
 from slicing.assembly.ranges.point_lookups import pick
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
@@ -48,9 +48,9 @@ class Changes:
             entered = FOREVER if self._together else progress.family.entered(first)
             sources = [self.slices.recent.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
             before = _distance(progress, first, until)
-            for portion in portions(progress.shape, sources, first, until, before):
-                (kept, came), inside = portion.blocks, portion.first > first
-                some = portion.first, portion.end, known or inside, self.tombstones
+            for partition in key_partitions(progress.shape, sources, first, until, before):
+                (kept, came), inside = partition.blocks, partition.first > first
+                some = partition.first, partition.end, known or inside, self.tombstones
                 yield from changes(
                     progress.shape, kept, came, *some, progress.compared, progress.whole, inside, progress.left
                 )

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from slicing.assembly.assembling import assemble
-from slicing.assembly.partitions import PORTION_BYTES, InOrder, portions
+from slicing.assembly.partitions import PARTITION_BYTES, InOrder, key_partitions
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.assembly.trees.nodes import Live, Node, Rows
 from slicing.assembly.trees.three_layer import ThreeLayer
@@ -67,18 +67,18 @@ def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
     sources = [due.stripes.read(oldest, min(end, due.entered)), due.fresh.parts(oldest, end)]
     if shape.keeps_records:  # which are put together in their order, however they are grouped
         sources = [chain(*sources)]
-    for portion in portions(shape, sources, due.first, due.until):
-        rows = fold(shape, portion.blocks)
-        portion.blocks.clear()  # or they were in memory twice
-        for frame in assemble(shape, due.trees, rows, portion.first, portion.end):
-            yield frame, rows if portion.is_all else None
+    for partition in key_partitions(shape, sources, due.first, due.until):
+        rows = fold(shape, partition.blocks)
+        partition.blocks.clear()  # or they were in memory twice
+        for frame in assemble(shape, due.trees, rows, partition.first, partition.end):
+            yield frame, rows if partition.is_all else None
 
 
 class Closing:
     """One close of windows with equally many slices. Nothing is written but the trees' nodes.
 
     `leaves_nodes` says whether they will be there for window `end`. However much came or is stored: slices are read
-    together as long as they fit, see `portions`.
+    together as long as they fit, see `key_partitions`.
     """
 
     def __init__(self, due: Due):
@@ -230,13 +230,13 @@ class Frame:
     @property
     def at_once(self) -> int:
         """How many windows of all keys are a frame, one at least."""
-        rows = min(FRAME_ROWS, int(PORTION_BYTES / self._row))
+        rows = min(FRAME_ROWS, int(PARTITION_BYTES / self._row))
         return max(1, rows // max(1, len(self.live.names)))
 
     @property
     def is_full(self) -> bool:
         """Whether it is worth a frame."""
-        return self.rows >= FRAME_ROWS or self.size >= PORTION_BYTES
+        return self.rows >= FRAME_ROWS or self.size >= PARTITION_BYTES
 
     def add(self, first: int, nodes: Sequence[Node]) -> None:
         """Take windows, from the one that is `first` on, of nodes on end that hold all kernels between them."""

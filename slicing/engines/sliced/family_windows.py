@@ -209,8 +209,8 @@ class FamilyWindows(FamilyProgress):
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
         rows = (self.inside(of_keys(part, marks)) for part in self.slices.recent.since(first))
-        for portion in self.slices.portions(first)(self.shape, [rows]):
-            yield portion.blocks[0] if portion.is_all else of_keys(portion.blocks[0], marks)
+        for partition in self.slices.partitioning(first)(self.shape, [rows]):
+            yield partition.blocks[0] if partition.is_all else of_keys(partition.blocks[0], marks)
 
     def touched(self, marks: Block, first: int) -> Iterator[Windows]:
         """The windows from `first` on that hold a row of `marks`."""
@@ -221,9 +221,9 @@ class FamilyWindows(FamilyProgress):
         keep = next((low for low, high in ranges if high > newest), None)
         rows = (of_keys(part, marks) for part in recent.slices(ranges, keep))
         sources = [rows, [as_marks(self.shape, marks)]]
-        for portion in self.slices.portions(ranges[0][0])(self.shape, sources, first, FOREVER):
-            slices, some = portion.blocks
-            for frame in touched(self.shape, self.trees, slices, some, portion.first, portion.end):
+        for partition in self.slices.partitioning(ranges[0][0])(self.shape, sources, first, FOREVER):
+            slices, some = partition.blocks
+            for frame in touched(self.shape, self.trees, slices, some, partition.first, partition.end):
                 yield self.complete(frame, slices)
 
     def around(self, marks: Block) -> list[tuple[int, int]]:

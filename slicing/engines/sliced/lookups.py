@@ -10,7 +10,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
-from slicing.assembly.partitions import portions
+from slicing.assembly.partitions import key_partitions
 from slicing.assembly.ranges.point_lookups import picked
 from slicing.assembly.results import Windows
 from slicing.assembly.trees.covering import covering
@@ -54,8 +54,8 @@ class Places:
         """Yield those of the windows of this shape."""
         first, end = self._slices(asked)
         rows = (asked.of_keys(block) for block in stored(first, end))
-        for portion in portions(self.shape, [rows]):
-            for frame in all_frames(self.shape, self.trees, portion.blocks[0], self.wide, self._assembling(asked)):
+        for partition in key_partitions(self.shape, [rows]):
+            for frame in all_frames(self.shape, self.trees, partition.blocks[0], self.wide, self._assembling(asked)):
                 family = self.shape.family.families[frame.family]
                 there = asked.starting(family.window_start(frame.windows)) & self._known(asked, family, frame.windows)
                 if there.any():
