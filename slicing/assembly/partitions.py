@@ -32,7 +32,7 @@ from slicing.content.block import Block, Shape, concat, show_key
 from slicing.content.folding import fold, regroup
 from slicing.content.hashing import hashes, mixed
 from slicing.content.sizes import memory, runs
-from slicing.content.spill import Aside, Piece
+from slicing.content.spill import Piece, SpillFile
 from slicing.errors import TooLarge
 from slicing.windows.time.slices import FOREVER
 
@@ -61,7 +61,7 @@ class InOrder:
     """Rows in the order of slices: one folded block if they fit into memory; otherwise spilled, and `block` is None."""
 
     def __init__(self, shape: Shape, blocks: Iterable[Block]):
-        self.shape, self._aside = shape, Aside(shape)
+        self.shape, self._spill = shape, SpillFile(shape)
         self._pieces: list[Piece] = []
         held: list[Block] = []
         for _, block, is_full in _filling(shape, [blocks]):
@@ -76,7 +76,7 @@ class InOrder:
     def _put(self, held: list[Block]) -> None:
         block = concat(self.shape, held)
         held.clear()
-        self._pieces += self._aside.put(block)
+        self._pieces += self._spill.put(block)
 
     def parts(self, first: int = -FOREVER, end: int = FOREVER) -> Iterator[Block]:
         """Yield the folded rows of slices `first` up to but not including `end`, in blocks that fit into memory.
@@ -108,11 +108,11 @@ class InOrder:
         return max(found, first + 1) if found < self._edges[-1] else FOREVER
 
     def _read(self, first: int, end: int) -> Iterator[Block]:
-        return _inside(self._aside, self._pieces, first, end)
+        return _inside(self._spill, self._pieces, first, end)
 
     def close(self) -> None:
         """Delete the spill file, if there is one."""
-        self._aside.close()
+        self._spill.close()
 
 
 def key_partitions(
@@ -173,7 +173,7 @@ class _SpilledByHash:
     """Rows spilled by ranges of the hash of their keys."""
 
     def __init__(self, shape: Shape, sources: int, level: int):
-        self.shape, self.sources, self.level, self.aside = shape, sources, level, Aside(shape)
+        self.shape, self.sources, self.level, self.spill = shape, sources, level, SpillFile(shape)
         self.ranges: dict[int, _Range] = {}
 
     def put(self, held: Sequence[list[Block]]) -> None:
@@ -193,7 +193,7 @@ class _SpilledByHash:
         for number, rows in zip(ranges[order[starts]].tolist(), np.split(order, starts)[1:], strict=True):
             found, some = self.ranges.setdefault(number, self._range()), bits[block.keys[rows]]
             found.least, found.most = min(found.least, int(some.min())), max(found.most, int(some.max()))
-            pieces = self.aside.put(block.take(rows))
+            pieces = self.spill.put(block.take(rows))
             found.pieces[source] += pieces
             found.size += sum(piece.size for piece in pieces)
 
@@ -206,7 +206,7 @@ class _SpilledByHash:
         for low, high in runs(np.array([each.size for each in ranges]), PARTITION_BYTES):
             some = ranges[low:high]
             if some[0].size > PARTITION_BYTES and some[0].least < some[0].most:
-                again = [map(self.aside.read, pieces) for pieces in some[0].pieces]
+                again = [map(self.spill.read, pieces) for pieces in some[0].pieces]
                 yield from key_partitions(self.shape, again, first, end, before, self.level + 1)
             elif some[0].size > PARTITION_BYTES and first > -FOREVER:
                 yield from self._by_window(some[0], first, end, before)
@@ -253,7 +253,7 @@ class _SpilledByHash:
                 low = high
 
         return written(
-            self.shape, ranges(), lambda low, high: _inside(self.aside, pieces, low, high), file, PARTITION_BYTES
+            self.shape, ranges(), lambda low, high: _inside(self.spill, pieces, low, high), file, PARTITION_BYTES
         )
 
     def _inside(self, pieces: Sequence[Piece], window: int) -> list[Piece]:
@@ -281,7 +281,7 @@ class _SpilledByHash:
     def _refuse(self, large: Sequence[Piece], window: int) -> NoReturn:
         """Refuse a window that does not fit. Raises TooLarge."""
         family, size = self.shape.family, sum(piece.size for piece in large)
-        key = show_key(self.aside.read(large[0]).names, 0)
+        key = show_key(self.spill.read(large[0]).names, 0)
         if self._of_records is not None:
             start, end = (family.show(int(edge(window))) for edge in (family.window_start, family.window_end))
             rule, cause, remedy = too_large(self._of_records, size, sum(piece.records for piece in large))
@@ -292,12 +292,12 @@ class _SpilledByHash:
         )
 
     def _folded(self, pieces: Sequence[Piece], first: int = -FOREVER, end: int = FOREVER) -> Block:
-        inside = (self.aside.read(piece) for piece in pieces if piece.first < end and piece.end > first)
+        inside = (self.spill.read(piece) for piece in pieces if piece.first < end and piece.end > first)
         return _together(self.shape, [block.between(first, end) for block in inside])
 
     def close(self) -> None:
         """Delete the spill file."""
-        self.aside.close()
+        self.spill.close()
 
 
 def _filling(shape: Shape, sources: Sequence[Iterable[Block]]) -> Iterator[tuple[int, Block, bool]]:
@@ -331,10 +331,10 @@ def too_large(records: KeptRecords, size: float, count: int) -> tuple[str, str, 
     )
 
 
-def _inside(aside: Aside, pieces: Sequence[Piece], first: int, end: int) -> Iterator[Block]:
+def _inside(spill: SpillFile, pieces: Sequence[Piece], first: int, end: int) -> Iterator[Block]:
     """Yield the rows of slices `first` up to but not including `end`, piece by piece."""
     inside = (piece for piece in pieces if piece.first < end and piece.end > first)
-    return (rows for rows in (aside.read(piece).between(first, end) for piece in inside) if len(rows))
+    return (rows for rows in (spill.read(piece).between(first, end) for piece in inside) if len(rows))
 
 
 def _shown(size: float) -> str:

@@ -26,7 +26,7 @@ class Piece:
     length: int
 
 
-class Aside:
+class SpillFile:
     """A file of pieces of at most about a page each, gone when it is closed. Raises TooLarge for a row."""
 
     def __init__(self, shape: Shape):

@@ -125,15 +125,15 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
     rng = random.Random(seed)
     kind = Even.of(rng.choice([4, 9]), 1) if seed % 3 else Even.of(7, 2)
     stream = Scenario(kind, emission, 3_000 if emission.fires_late else 0, results=SOURCES)
-    now, most, aside = 0, rng.choice([8, 25]), []
-    put = partitions.Aside.put
-    monkeypatch.setattr(partitions.Aside, "put", lambda self, block: aside.append(len(block)) or put(self, block))
+    now, most, spilled = 0, rng.choice([8, 25]), []
+    put = partitions.SpillFile.put
+    monkeypatch.setattr(partitions.SpillFile, "put", lambda self, block: spilled.append(len(block)) or put(self, block))
     for _ in range(6):
         now += rng.choice([1, 3, 25])
         records = [((now - rng.choice([0, 1, 4])) * 1000, rng.randrange(most), rng.randrange(99)) for _ in range(80)]
         stream.step([record for record in records if record[0] >= 0], rng.choice([0, now - 2]))
     stream.drain()
-    assert aside or isinstance(emission, OnUpdateLatest), (
+    assert spilled or isinstance(emission, OnUpdateLatest), (
         "something did not fit; of the newest windows there may be too few"
     )
 
@@ -141,7 +141,7 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("emission", [on_update(), on_update(latest_only=True), early(records=3)], ids=str)
 def test_what_a_process_holds_is_taken_a_few_keys_at_a_time(emission, monkeypatch):
-    """It is in memory in any case, so that nothing of it is put aside."""
+    """It is in memory in any case, so that nothing of it is spilled."""
     monkeypatch.setattr(partitions, "PARTITION_BYTES", 8_000)
     taken = []
 
