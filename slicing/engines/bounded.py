@@ -10,7 +10,7 @@ from typing import TypeAlias
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble, without_repeats
 from slicing.assembly.partitions import InOrder, key_partitions
-from slicing.assembly.ranges.point_lookups import picked
+from slicing.assembly.ranges.point_lookups import lookup_sorted
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
@@ -74,4 +74,4 @@ def _side_by_side(shape: Shape, number: int, rows: Block, frames: Iterator[Windo
 
 
 def _picked(shape: Shape, family: Family, rows: Block, frame: Windows, ends: Array) -> Windows:
-    return picked(shape.over(family), rows, frame.keys, family.first_open(ends))
+    return lookup_sorted(shape.over(family), rows, frame.keys, family.first_open(ends))

@@ -11,7 +11,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.comparing import differing, result_codes
 from slicing.assembly.partitions import InOrder, key_partitions
-from slicing.assembly.ranges.point_lookups import pick
+from slicing.assembly.ranges.point_lookups import lookup
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
@@ -126,8 +126,8 @@ def changes(
         keys, windows = pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))
         some = np.unique(keys)
         old = old if known else old.take(slice(0))
-        there = whole(pick(shape, rows, keys, windows), rows)
-        last_one = whole(pick(shape, old, some, np.full(len(some), before_first)), old)
+        there = whole(lookup(shape, rows, keys, windows), rows)
+        last_one = whole(lookup(shape, old, some, np.full(len(some), before_first)), old)
         now, last = result_codes(shown, [there, last_one])
         heads = np.diff(keys, prepend=-1) != 0
         previous = np.append(-1, now[:-1])

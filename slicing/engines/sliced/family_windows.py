@@ -23,7 +23,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.partitions import InOrder
-from slicing.assembly.ranges.point_lookups import pick
+from slicing.assembly.ranges.point_lookups import lookup
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
@@ -203,7 +203,7 @@ class FamilyWindows(FamilyProgress):
         if not self.beside:
             return frame
         rows = under(rows, frame.names)
-        found = (pick(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
+        found = (lookup(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
         return replace(frame, beside=tuple(found))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:

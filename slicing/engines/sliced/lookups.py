@@ -11,7 +11,7 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.assembly.partitions import key_partitions
-from slicing.assembly.ranges.point_lookups import picked
+from slicing.assembly.ranges.point_lookups import lookup_sorted
 from slicing.assembly.results import Windows
 from slicing.assembly.trees.covering import covering
 from slicing.content.block import Block, Shape
@@ -130,4 +130,4 @@ def latest(shape: Shape, rows: Block, first: int, by_end: bool = False) -> Itera
     windows = emitted_from(family, np.maximum(family.first_window(block.index[at]), first), by_end)
     there = windows <= family.last_window(block.index[at])
     if there.any():
-        yield picked(shape, block, block.keys[at[there]], windows[there])
+        yield lookup_sorted(shape, block, block.keys[at[there]], windows[there])
