@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slicing.aggregates.arrays import Array, is_varying
-from slicing.assembly.ranges.range_aggregates import before, of_runs
+from slicing.assembly.ranges.range_aggregates import before, range_aggregates
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, order, show_place
 from slicing.content.folding import by_key
@@ -126,7 +126,7 @@ def assembled(shape: Shape, block: Block, at: WindowReferences) -> Windows:
         return show_place(shape.family, held.names, held.keys[row], held.index[row])
 
     pairs = zip(shape.kernels, held.partials, strict=True)
-    partials = [of_runs(kernel, columns, low, high, place) for kernel, columns in pairs]
+    partials = [range_aggregates(kernel, columns, low, high, place) for kernel, columns in pairs]
     return Windows(at.windows, at.keys, held.names, records[high] - records[low], partials, held.dictionaries)
 
 
