@@ -34,11 +34,11 @@ def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
     """Return one code per window, `int64[n]` for each frame: equal results have equal codes; empty windows have -1.
 
     Codes are comparable across all frames. Null equals null, every NaN equals every NaN, other floats are compared by
-    their bits. Aligned windows (`beside`) are compared too: an empty one is emitted as nulls, so it equals one whose
+    their bits. Aligned windows (`aligned`) are compared too: an empty one is emitted as nulls, so it equals one whose
     results are all null.
     """
     own = _codes(shape, frames)
-    sides = [_codes(shape, sides, shows_nulls=True) for sides in zip(*(frame.beside for frame in frames), strict=True)]
+    sides = [_codes(shape, sides, shows_nulls=True) for sides in zip(*(frame.aligned for frame in frames), strict=True)]
     if not sides:
         return own
     rows = [np.column_stack([mine, *others]) for mine, *others in zip(own, *sides, strict=True)]

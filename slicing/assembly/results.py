@@ -21,7 +21,7 @@ class Windows:
     """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, and holds `records[i]` records.
 
     `kind` says why they fire, one of `trigger.KINDS`. `old` has the same windows with the results that they replace.
-    `family` is the number of their family. `beside` has the aligned windows of the other families, row by row; a row
+    `family` is the number of their family. `aligned` has the aligned windows of the other families, row by row; a row
     without records stands for a missing one. `ends` has the end of each window if the family does not know it.
     `known[i]` says whether window i of a wide row holds all its records; None means that all do.
     """
@@ -35,7 +35,7 @@ class Windows:
     kind: str = "final"
     old: Windows | None = None
     family: int = 0
-    beside: tuple[Windows, ...] = ()
+    aligned: tuple[Windows, ...] = ()
     ends: Array | None = None
     known: Array | None = None
 
@@ -51,7 +51,7 @@ class Windows:
             records=self.records[rows],
             partials=[[column[rows] for column in columns] for columns in self.partials],
             old=self.old and self.old.take(rows),
-            beside=tuple(each.take(rows) for each in self.beside),
+            aligned=tuple(each.take(rows) for each in self.aligned),
             ends=None if self.ends is None else self.ends[rows],
             known=None if self.known is None else self.known[rows],
         )

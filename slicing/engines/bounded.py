@@ -70,7 +70,7 @@ def _side_by_side(shape: Shape, number: int, rows: Block, frames: Iterator[Windo
     for frame in frames:
         held = sorted_rows if frame.names is rows.names else by_key(shape, under(rows, frame.names))
         ends = leads.window_end(frame.windows) - 1
-        yield replace(frame, beside=tuple(_picked(shape, family, held, frame, ends) for family in others))
+        yield replace(frame, aligned=tuple(_picked(shape, family, held, frame, ends) for family in others))
 
 
 def _picked(shape: Shape, family: Family, rows: Block, frame: Windows, ends: Array) -> Windows:

@@ -60,12 +60,12 @@ def forget_whole(walks: Sequence[Walk]) -> None:
 
 
 def hidden(frame: Windows, marks: Walk, beside: Sequence[Walk]) -> Windows:
-    """Return a frame that says of its windows, and of those beside, which hold all their records."""
+    """Return a frame that says of its windows, and of the aligned ones, which hold all their records."""
     if marks.whole is None and all(each.whole is None for each in beside):
         return frame
     return replace(
         _known(frame, marks),
-        beside=tuple(_known(side, walk) for side, walk in zip(frame.beside, beside, strict=True)),
+        aligned=tuple(_known(side, walk) for side, walk in zip(frame.aligned, beside, strict=True)),
     )
 
 
@@ -76,7 +76,7 @@ def _known(frame: Windows, marks: Walk) -> Windows:
 def of_something(frames: Iterator[Windows]) -> Iterator[Windows]:
     """Yield the frames without rows of which nothing is known; those that say that nothing is there stay."""
     for frame in frames:
-        sides = (frame, *frame.beside)
+        sides = (frame, *frame.aligned)
         if all(side.known is None for side in sides):
             yield frame
             continue

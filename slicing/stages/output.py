@@ -57,7 +57,7 @@ def flat_windows(
 ) -> pa.Table:
     """Return a row per window, or the rows of the function that gets its records or its results.
 
-    Columns: leaves of the key, `start` in microseconds, results; `wide` with the windows beside, by ends. `shape` is
+    Columns: leaves of the key, `start` in microseconds, results; `wide` with the aligned windows, by ends. `shape` is
     that of all families. Where windows go out more than once also why, the revision, and the results that are replaced.
     `at` is the time of the micro-batch, None on bounded input.
     """
@@ -90,7 +90,7 @@ def _all(count: int, family: int) -> pa.Array:
 
 def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
     """The results of all families in their order, null where a window is empty."""
-    others = iter(windows.beside)
+    others = iter(windows.aligned)
     found = []
     for number, family in enumerate(shape.family.families):
         own = shape.over(family)

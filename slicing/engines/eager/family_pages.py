@@ -132,13 +132,13 @@ class FamilyPages(FamilyProgress):
         """Return a frame with its aligned windows."""
         if not self.beside:
             return frame
-        return replace(frame, beside=tuple(each.filled(frame, page_of) for each in self.beside))
+        return replace(frame, aligned=tuple(each.filled(frame, page_of) for each in self.beside))
 
     def filled(self, frame: Windows, page_of: PageOf) -> Windows:
         """The windows of this family that end as those of a frame do, of the same keys."""
         assert self.leads is not None
         windows: Array = self.family.first_open(self.leads.window_end(frame.windows) - 1)
-        return self.windows.filled(replace(frame, windows=windows, beside=()), lambda at: page_of(self.windows, at))
+        return self.windows.filled(replace(frame, windows=windows, aligned=()), lambda at: page_of(self.windows, at))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """The frames of this family as they leave the bucket."""

@@ -204,7 +204,7 @@ class FamilyWindows(FamilyProgress):
             return frame
         rows = under(rows, frame.names)
         found = (lookup(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
-        return replace(frame, beside=tuple(found))
+        return replace(frame, aligned=tuple(found))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
