@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
-from slicing.assembly.results import Windows, of_known, show_window
+from slicing.assembly.results import Windows, null_if_incomplete, show_window
 from slicing.content.block import Shape, encode_keys
 
 
@@ -59,7 +59,7 @@ def _codes(shape: Shape, frames: Sequence[Windows], shows_nulls: bool = False) -
         results = [
             _one_nan(array)
             for number in range(len(shape.kernels))
-            for array in of_known(shape, number, some, partial(_lowered, shape, number))
+            for array in null_if_incomplete(shape, number, some, partial(_lowered, shape, number))
         ]
         columns.append(results)
     table = pa.table({f"r{i}": pa.chunked_array(arrays) for i, arrays in enumerate(zip(*columns, strict=True))})

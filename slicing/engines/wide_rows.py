@@ -70,18 +70,20 @@ def hidden(frame: Windows, marks: Walk, beside: Sequence[Walk]) -> Windows:
 
 
 def _known(frame: Windows, marks: Walk) -> Windows:
-    return frame if marks.whole is None else replace(frame, known=np.asarray(frame.windows >= marks.whole))
+    return frame if marks.whole is None else replace(frame, is_complete=np.asarray(frame.windows >= marks.whole))
 
 
 def of_something(frames: Iterator[Windows]) -> Iterator[Windows]:
     """Yield the frames without rows of which nothing is known; those that say that nothing is there stay."""
     for frame in frames:
         sides = (frame, *frame.aligned)
-        if all(side.known is None for side in sides):
+        if all(side.is_complete is None for side in sides):
             yield frame
             continue
         held = np.logical_or.reduce([side.records > 0 for side in sides])
-        known = [side.records > 0 if side.known is None else (side.records > 0) & side.known for side in sides]
+        known = [
+            side.records > 0 if side.is_complete is None else (side.records > 0) & side.is_complete for side in sides
+        ]
         rows = np.flatnonzero(~held | np.logical_or.reduce(known))
         if len(rows):
             yield frame.take(rows)
