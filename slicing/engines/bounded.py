@@ -16,7 +16,7 @@ from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
 from slicing.content.marks import under
 from slicing.windows.families.family import Family
-from slicing.windows.families.several import leader
+from slicing.windows.families.several import primary
 from slicing.windows.time.slices import FOREVER
 
 Assemble: TypeAlias = Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]
@@ -37,7 +37,7 @@ def all_frames(
     some of the windows only.
     """
     families, count = shape.family.families, len(shape.kernels)
-    leading = [leader(families) or 0] if wide else range(len(families))
+    leading = [primary(families) or 0] if wide else range(len(families))
     for number in leading:
         own = shape.over(families[number])
         frames = assembled(number, own, trees[number * count : (number + 1) * count], rows)
