@@ -17,7 +17,7 @@ import pytest
 
 from slicing import Aggregate
 from slicing.aggregates import kernels
-from slicing.aggregates.dry_run import trial
+from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.tracing.exact import Calculation
 from slicing.aggregates.tracing.expressions import Graph, Untraceable
@@ -255,7 +255,7 @@ CAUGHT = {
 
 
 @pytest.mark.parametrize("name", CAUGHT)
-def test_only_exceptions_that_a_trial_cannot_raise_may_be_caught(name):
+def test_only_exceptions_that_a_dry_run_cannot_raise_may_be_caught(name):
     caught, is_traced = CAUGHT[name]
     scope = {"math": math}
     exec(f"def agg(acc, v):\n try:\n  return acc + 60 // v\n except {caught}:\n  return acc - 1", scope)
@@ -265,7 +265,7 @@ def test_only_exceptions_that_a_trial_cannot_raise_may_be_caught(name):
         assert "catches" in made.by_rows["agg"]
 
 
-def test_a_refusal_ends_the_trial_whoever_catches_it():
+def test_a_refusal_ends_the_dry_run_whoever_catches_it():
     """Also one that the graph makes, and not only the path."""
     graph = Graph()
 
@@ -507,7 +507,7 @@ def test_faults_of_the_traced_form_are_found_when_the_query_is_built(name, monke
     made = kernels.kernel("mine", Aggregate(lambda: init, agg, lambda a, b: a, laws=False))
     monkeypatch.setattr(Calculation, "_made", wrong(op, mend))
     with pytest.warns(UserWarning, match="`agg` of `mine` is not the same by columns as by rows"):
-        trial(made, ["double" if isinstance(init, float) else "bigint"])
+        dry_run(made, ["double" if isinstance(init, float) else "bigint"])
     assert mode(made) == "rows"
 
 
@@ -515,7 +515,7 @@ def test_faults_of_joining_runs_are_found_when_the_query_is_built(monkeypatch):
     made = kernels.kernel("mine", Aggregate(lambda: 0, lambda acc, v: acc + v, max, laws=False))
     monkeypatch.setitem(UFUNCS, ("max", "int"), np.minimum)
     with pytest.warns(UserWarning, match="`combine` of `mine` is not the same by columns as by rows"):
-        trial(made, ["bigint"])
+        dry_run(made, ["bigint"])
 
 
 def test_numbers_of_numpy_are_seen_wherever_a_function_returns_them():
@@ -525,7 +525,7 @@ def test_numbers_of_numpy_are_seen_wherever_a_function_returns_them():
             lambda: 0.0, lambda acc, v: acc + v if v < 50 else np.float64(v) + acc, lambda a, b: a + b, laws=False
         ),
     )
-    trial(made, ["double"])
+    dry_run(made, ["double"])
     assert mode(made) == "rows"
     assert "other numbers than Python's own" in by_rows(made)
 
@@ -545,7 +545,7 @@ def test_sums_of_floats_in_another_order_are_no_fault(name):
     made = kernels.kernel("mine", Aggregate(lambda: 0.0, SUMS[name], lambda a, b: a + b, laws=False))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        trial(made, ["double"])
+        dry_run(made, ["double"])
     assert mode(made) == "traced"
 
 
