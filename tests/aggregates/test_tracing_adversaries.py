@@ -25,7 +25,7 @@ from slicing.aggregates.tracing.folds import UFUNCS
 from slicing.aggregates.tracing.paths import Path, explore
 from slicing.aggregates.tracing.shims import Doubles, Shim
 from slicing.aggregates.tracing.showing import by_rows, mode
-from slicing.aggregates.tracing.tracers import StandIn
+from slicing.aggregates.tracing.tracers import Tracer
 from tests.tracing import assert_same, drawn, folded, held, objects, outcome
 
 
@@ -270,7 +270,7 @@ def test_a_refusal_ends_the_dry_run_whoever_catches_it():
     graph = Graph()
 
     def run(path):
-        x = StandIn(path, graph.input("x", 0, "float"))
+        x = Tracer(path, graph.input("x", 0, "float"))
         with suppress(BaseException):
             x.__and__(x)
         return (x.expr,)

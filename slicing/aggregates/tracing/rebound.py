@@ -15,7 +15,7 @@ from typing import Any
 from slicing.aggregates.tracing.expressions import Untraceable
 from slicing.aggregates.tracing.paths import Path
 from slicing.aggregates.tracing.shims import Doubles, Shim
-from slicing.aggregates.tracing.tracers import Opaque, StandIn
+from slicing.aggregates.tracing.tracers import OpaqueTracer, Tracer
 
 _REFUSED = {
     "STORE_GLOBAL": "it writes the global `{}`",
@@ -34,7 +34,7 @@ _REFUSED = {
 _CONSTANTS = (bool, int, float, str, bytes, type(None))
 _CATCHABLE = frozenset({ArithmeticError, AssertionError, OverflowError, ValueError, ZeroDivisionError})
 """Exceptions of numbers that tracers never raise. A wider handler could hide an exception that only a tracer raises."""
-_OWN = {name for kind in (StandIn, Opaque, Shim) for name in dir(kind)} | {"_name", "_path"}
+_OWN = {name for kind in (Tracer, OpaqueTracer, Shim) for name in dir(kind)} | {"_name", "_path"}
 """Attributes of tracers and shims that numbers and modules do not have."""
 _GENERATOR = 0x20 | 0x80 | 0x100 | 0x200
 _MISSING = object()
