@@ -23,7 +23,7 @@ from slicing.aggregates.tracing.exact import Calculation
 from slicing.aggregates.tracing.expressions import Graph, Untraceable
 from slicing.aggregates.tracing.folds import UFUNCS
 from slicing.aggregates.tracing.paths import Path, explore
-from slicing.aggregates.tracing.shims import Doubles, Shim
+from slicing.aggregates.tracing.shims import Shim, Shims
 from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.aggregates.tracing.tracers import Tracer
 from tests.tracing import assert_same, drawn, folded, held, objects, outcome
@@ -292,10 +292,10 @@ UNSIGNED = {
 
 
 def shims():
-    doubles = Doubles(Path(Graph(), []))
+    shims = Shims(Path(Graph(), []))
     for module in (builtins, math):
         for name, original in vars(module).items():
-            shim = doubles.of(original)
+            shim = shims.of(original)
             if isinstance(shim, Shim):
                 yield pytest.param(name, original, shim, id=f"{module.__name__}.{name}")
 
@@ -321,7 +321,7 @@ def test_shims_take_what_the_originals_take(name, original, shim):
 
 def test_a_shim_is_called_and_nothing_else():
     path = Path(Graph(), [])
-    shim = Doubles(path).of(int)
+    shim = Shims(path).of(int)
     for use in (
         lambda: shim.from_bytes,
         lambda: shim | float,

@@ -174,7 +174,7 @@ class _Module:
         self._path.refuse(f"it calls `{self._name}.{name}`")
 
 
-class Doubles:
+class Shims:
     """The shims of one path."""
 
     def __init__(self, path: Path):
@@ -210,8 +210,8 @@ class Doubles:
         self.math.__dict__.update(functions)
         self.operator = _Module(path, "operator", {name: getattr(operator, name) for name in _OPERATORS})
         self._of: dict[int, Any] = {id(math): self.math, id(operator): self.operator}
-        self._of |= {id(getattr(builtins, name)): double for name, double in made.items()}
-        self._of |= {id(getattr(math, name)): double for name, double in functions.items()}
+        self._of |= {id(getattr(builtins, name)): shim for name, shim in made.items()}
+        self._of |= {id(getattr(math, name)): shim for name, shim in functions.items()}
         self._of |= {id(found): found for name in _OPERATORS for found in [getattr(operator, name)]}
 
     def of(self, value: Any) -> Any:
@@ -324,13 +324,13 @@ class Doubles:
     def _each(self, name: str) -> Callable[..., Any]:
         original, most = getattr(math, name), 2 if name in _TWO else 1
 
-        def double(*values: Any) -> Any:
+        def shim(*values: Any) -> Any:
             if not all(map(is_number, values)) or len(values) > most:
                 self.path.refuse(f"it calls `math.{name}` in a way that is not known")
             args = tuple(self.path.graph.as_int(expr_of(self.path, value)) for value in values)
             return noted(self.path, self.path.graph.called(original, args, "float"))
 
-        return double
+        return shim
 
     def _float_expr(self, x: Any) -> Expr:
         if not is_number(x):
