@@ -13,7 +13,7 @@ from slicing.aggregates.fields import FLOATS, INTEGERS, Field
 from slicing.aggregates.tracing.exact import DTYPES, Calculation, Column, Mask, is_static, nulls
 from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
 from slicing.aggregates.tracing.paths import Path, Tree, explore, merged
-from slicing.aggregates.tracing.rebound import Check, checked, copied
+from slicing.aggregates.tracing.rebound import Check, checked, rebound
 from slicing.aggregates.tracing.tracers import OpaqueTracer, Tracer, expr_of, is_number
 
 TYPES = {"boolean": "bool", **dict.fromkeys(INTEGERS, "int"), **dict.fromkeys(FLOATS, "float")}
@@ -68,7 +68,7 @@ def traced_function(function: Any, arguments: Arguments, returned: Returned) -> 
     graph = Graph()
 
     def run(path: Path) -> tuple[Expr, ...]:
-        return returned(path, copied(function, path)(*arguments(path)))
+        return returned(path, rebound(function, path)(*arguments(path)))
 
     tree = explore(graph, run)
     outputs = merged(graph, tree)

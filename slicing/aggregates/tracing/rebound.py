@@ -52,9 +52,9 @@ def checked(function: Any) -> list[Check]:
     return found
 
 
-def copied(function: Any, path: Path) -> Callable[..., Any]:
+def rebound(function: Any, path: Path) -> Callable[..., Any]:
     """Return a checked function rebound to the shims of one path."""
-    return _Copies(Shims(path)).of(function)  # type: ignore[no-any-return]
+    return _ReboundFunctions(Shims(path)).of(function)  # type: ignore[no-any-return]
 
 
 def _check(function: Any, found: list[Check], seen: set[int]) -> None:
@@ -215,7 +215,7 @@ def _named(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-class _Copies:
+class _ReboundFunctions:
     """The rebound functions of one path, each function once."""
 
     def __init__(self, shims: Shims):
