@@ -188,7 +188,7 @@ class TracedKernel(Kernel):
 
     def _sums_fit(self, partials: Partials, longest: int, joins: Sequence[Step]) -> bool:
         """Return whether no sum of `longest` items can exceed 64 bits, and the order of floats does not matter."""
-        if self.cells.places(partials) is not None or self.cells.reserved(partials) is not None:
+        if self.cells.references(partials) is not None or self.cells.reserved(partials) is not None:
             return False
         return all(
             each.op == "keep" or _fits(column, each.op, type_, longest)
@@ -203,7 +203,7 @@ class TracedKernel(Kernel):
         """Return the results of `lower` by columns; None if a cell needs Python."""
         if self._lower is None or not self._lower.holds():
             return None
-        if self.cells.places(partials) is not None:
+        if self.cells.references(partials) is not None:
             return None
         arrays, bad = self._lower.run(self._named("a", partials), len(partials[0]))
         return None if bad is not None and np.any(bad) else arrays
@@ -218,7 +218,7 @@ class TracedKernel(Kernel):
         return self.rows.results_to_arrow(self._objects(partials), dictionary)
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
-        if self.cells.places(partials) is None:
+        if self.cells.references(partials) is None:
             try:
                 return [_to_arrow(column, field.kind) for column, field in zip(partials, self.fields, strict=True)]
             except _UNFIT:
@@ -256,7 +256,7 @@ class TracedKernel(Kernel):
             return [column.reshape(shape) for column in flat]
         if formula is None or len(a[0]) <= self.small or not formula.holds():
             return self._columns(name, self._called(name, a, b))
-        apart = either(*(None if places is None else places >= 0 for places in map(self.cells.places, (a, b))))
+        apart = either(*(None if found is None else found >= 0 for found in map(self.cells.references, (a, b))))
         made, bad = formula.run({**self._named(names[0], a), **self._named(names[1], b)}, len(a[0]))
         made = _own(made, [*a, *b])
         return self._mended(
@@ -303,7 +303,7 @@ class TracedKernel(Kernel):
         """Combine the values of all records of a group first, then with the partial; None if that is not exact."""
         sizes = np.diff(np.append(starts, count))
         longest, types = int(sizes.max()), self.signature.types
-        if self.cells.places(begun) is not None:
+        if self.cells.references(begun) is not None:
             return None
         made, bad = [], None
         with np.errstate(all="ignore"):
@@ -330,7 +330,7 @@ class TracedKernel(Kernel):
         """Fold the k-th records of all groups in one call; this is the same order as by rows."""
 
         def one(acc: Partials, at: Array) -> Partials:
-            apart = self.cells.places(acc)
+            apart = self.cells.references(acc)
             here = [value[at] for value in values]
             made, bad = formula.run({**self._named("acc", acc), **_value_inputs(here, self.aggregate.nulls)}, len(at))
             return self._mended(
