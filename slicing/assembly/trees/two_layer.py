@@ -10,7 +10,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.choice import is_additive
 from slicing.assembly.trees.cache import TOTAL, Cache, node_of
-from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
+from slicing.assembly.trees.nodes import Live, Node, Rows, concatenated
 from slicing.windows.families.family import regular
 
 
@@ -47,7 +47,7 @@ class TwoLayer:
             totals.append(self.total.copy())
             for part in islice(leave, self.step):
                 self.total.remove(part)
-        return on_end(totals)
+        return concatenated(totals)
 
     def _sums_fit(self, i: int, *rows: Rows) -> bool:
         return self.live.shape.kernels[i].sums_fit(self.total.partials[i], *(part.partials[i] for part in rows))
