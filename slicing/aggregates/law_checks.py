@@ -131,8 +131,8 @@ class _LawChecks:
         rows = np.array(records)
         values = [tuple(v[rows] for v in value) if isinstance(value, tuple) else value[rows] for value in self.values]
 
-        def folded(*begun: Partials) -> Partials:
-            return self.kernel.fold(values, np.array([0]), len(records), *begun)
+        def folded(*onto: Partials) -> Partials:
+            return self.kernel.fold(values, np.array([0]), len(records), *onto)
 
         return self.call(folded, *(() if onto is None else (onto,)), count=len(records))
 

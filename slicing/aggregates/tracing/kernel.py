@@ -136,12 +136,12 @@ class TracedKernel(Kernel):
         agg = self.traced_agg([_type(value) for value in values])
         if agg is None or count <= self.small or not agg.formula.holds():
             return self._rows_fold(values, starts, count, onto)
-        begun = self.spread(len(starts)) if onto is None else onto
-        folded = None if agg.steps is None else self._summed(agg, values, starts, count, begun)
+        accs = self.spread(len(starts)) if onto is None else onto
+        folded = None if agg.steps is None else self._summed(agg, values, starts, count, accs)
         if folded is not None:
             return folded
         try:
-            return self._by_position(agg.formula, values, starts, count, begun)
+            return self._by_position(agg.formula, values, starts, count, accs)
         except RowFailure:
             return self._rows_fold(values, starts, count, onto)  # which also fails, at the record where rows fail first
 
@@ -299,16 +299,16 @@ class TracedKernel(Kernel):
             column[at] = new
         return made
 
-    def _summed(self, agg: _Agg, values: Sequence[Any], starts: Array, count: int, begun: Partials) -> Partials | None:
+    def _summed(self, agg: _Agg, values: Sequence[Any], starts: Array, count: int, accs: Partials) -> Partials | None:
         """Combine the values of all records of a group first, then with the partial; None if that is not exact."""
         sizes = np.diff(np.append(starts, count))
         longest, types = int(sizes.max()), self.signature.types
-        if self.cells.references(begun) is not None:
+        if self.cells.references(accs) is not None:
             return None
         made, bad = [], None
         with np.errstate(all="ignore"):
             calculation = Calculation(_value_inputs(values, self.aggregate.nulls))
-            for each, type_, acc in zip(agg.steps or [], types, begun, strict=True):
+            for each, type_, acc in zip(agg.steps or [], types, accs, strict=True):
                 if each.added is None:
                     made.append(acc)
                     continue
@@ -322,10 +322,10 @@ class TracedKernel(Kernel):
             return None
         if self.cells.reserved(made) is not None:
             return None
-        return _own(made, [*begun, *map(np.ma.getdata, values)])
+        return _own(made, [*accs, *map(np.ma.getdata, values)])
 
     def _by_position(
-        self, formula: Formula, values: Sequence[Any], starts: Array, count: int, begun: Partials
+        self, formula: Formula, values: Sequence[Any], starts: Array, count: int, accs: Partials
     ) -> Partials:
         """Fold the k-th records of all groups in one call; this is the same order as by rows."""
 
@@ -344,7 +344,7 @@ class TracedKernel(Kernel):
         def rest(acc: Partials, items: Array, heads: Array) -> Partials:
             return self._rows_fold([value[items] for value in values], heads, len(items), acc)
 
-        return self._in_turn(begun, starts, np.diff(np.append(starts, count)), one, rest, first=0)
+        return self._in_turn(accs, starts, np.diff(np.append(starts, count)), one, rest, first=0)
 
     def _one_each(self, values: Sequence[Any], acc: Partials) -> list[Any]:
         """Return the partials after adding one record to each, by rows."""
@@ -390,10 +390,10 @@ class TracedKernel(Kernel):
         parts = []
         for place, (first, end) in enumerate(pairwise(edges)):
             groups = slice(place * PIECE, (place + 1) * PIECE)
-            begun = None if onto is None else self.cells.objects([column[groups] for column in onto])
+            accs = None if onto is None else self.cells.objects([column[groups] for column in onto])
             own = starts[groups] - first
             try:
-                made = self.rows.folded([value[first:end] for value in values], own, end - first, begun)
+                made = self.rows.folded([value[first:end] for value in values], own, end - first, accs)
                 parts.append(self._checked("agg", made, own))
             except RowFailure as failure:
                 raise failure.at(first + failure.index) from failure.__cause__
@@ -412,7 +412,7 @@ class TracedKernel(Kernel):
 
     def _rows_joined(self, acc: Partials, partials: Partials, starts: Array) -> Partials:
         """Combine runs of partials into `acc`, the partials before them, by rows."""
-        together = [np.insert(column, starts, begun) for column, begun in zip(partials, acc, strict=True)]
+        together = [np.insert(column, starts, first) for column, first in zip(partials, acc, strict=True)]
         return self._rows_reduce(together, starts + np.arange(len(starts)))
 
     def _rows_reduce(self, partials: Partials, starts: Array) -> Partials:
