@@ -25,9 +25,9 @@ def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Ite
     changed = np.flatnonzero((now >= 0) & (now != previous))
     if len(changed):
         yield there.take(changed)
-    gone = np.flatnonzero((now < 0) & (previous >= 0))
-    if drained and len(gone):
-        yield replace(there.take(gone), kind="drained")
+    emptied = np.flatnonzero((now < 0) & (previous >= 0))
+    if drained and len(emptied):
+        yield replace(there.take(emptied), kind="drained")
 
 
 def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:

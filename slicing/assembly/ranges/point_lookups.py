@@ -90,10 +90,10 @@ def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
     whole = runs.low == runs.starts[first]
     within, across = np.flatnonzero((first == last) & ~whole), np.flatnonzero(first < last)
     out = [column[runs.low] for column in rest]
-    begun = np.flatnonzero((first == last) & whole)
+    from_start = np.flatnonzero((first == last) & whole)
     for target, column, scanned in zip(out, columns, start, strict=True):
         target[within] = column[runs.low[within]]
-        target[begun] = scanned[runs.high[begun] - 1]
+        target[from_start] = scanned[runs.high[from_start] - 1]
     _combine_stepwise(kernel, out, within, columns, runs.low[within] + 1, runs.high[within], runs.place)
     totals = [column[ends - 1] for column in start]
     _combine_stepwise(
