@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing import Aggregate, hopping, traced  # importing `traced` enables the tracing of functions
-from slicing.aggregates.dry_run import trial
+from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.spill import FIRST, spilling
@@ -51,7 +51,7 @@ def grown(name: str) -> float:
     """Return the MiB of this process after `LATE` micro-batches minus those after `EARLY`."""
     kind, init, agg, combine = FUNCTIONS[name]
     made = kernel("value", Aggregate(init, agg, combine, laws=False))
-    trial(made, [kind])
+    dry_run(made, [kind])
     rebuilt, (label, aggregate) = made.__reduce__()[:2]
     own = rebuilt(label, aggregate)  # as unpickled in a worker
     window = hopping("4 minutes", "1 minute")

@@ -21,8 +21,8 @@ class Raised(Exception):
         self.error, self.group, self.record = error, group, record
 
 
-def folded(agg: Callable[..., Any], begun: list[Any], values: Sequence[Any], starts: Array, count: int) -> list[Any]:
-    """Fold the records of each group into its partial in `begun`, group by group; group g begins at `starts[g]`.
+def folded(agg: Callable[..., Any], accs: list[Any], values: Sequence[Any], starts: Array, count: int) -> list[Any]:
+    """Fold the records of each group into its partial in `accs`, group by group; group g begins at `starts[g]`.
 
     Raises Raised.
     """
@@ -31,7 +31,7 @@ def folded(agg: Callable[..., Any], begun: list[Any], values: Sequence[Any], sta
     items = iter(columns[0] if single else _run(columns, 0, count))
     made: list[Any] = []
     try:
-        for acc, size in zip(begun, sizes_of(starts, count), strict=True):
+        for acc, size in zip(accs, sizes_of(starts, count), strict=True):
             if not single:
                 made.append(_star(agg, acc, islice(items, size)))
             elif size == 1:  # if there are many keys, most have one record
@@ -52,13 +52,13 @@ def _star(agg: Callable[..., Any], acc: Any, records: Iterable[tuple[Any, ...]])
 
 
 def folded_runs(
-    agg_many: Callable[[Any, Iterable[Any]], Any], begun: list[Any], values: Sequence[Any], starts: Array, count: int
+    agg_many: Callable[[Any, Iterable[Any]], Any], accs: list[Any], values: Sequence[Any], starts: Array, count: int
 ) -> list[Any]:
     """Return the same as `folded`, with one call for all records of a group. Raises Raised."""
     columns = [value.tolist() for value in values]
     made: list[Any] = []
     try:
-        for acc, start, end in zip(begun, starts.tolist(), [*starts[1:].tolist(), count], strict=True):
+        for acc, start, end in zip(accs, starts.tolist(), [*starts[1:].tolist(), count], strict=True):
             made.append(agg_many(acc, columns[0][start:end] if len(columns) == 1 else _run(columns, start, end)))
     except MemoryError:
         raise

@@ -60,7 +60,7 @@ _REMEDIES = {
 }
 
 
-def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
+def dry_run(kernel: Kernel, kinds: Sequence[str]) -> None:
     """Run every function of a kernel on samples of these kinds of values.
 
     Raises InvalidType for a collection as partial, for a wrong number of arguments, for a result of a wrong shape or
@@ -71,14 +71,14 @@ def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
     check_partial(kernel.aggregate.init())
     _check_arity(kernel, len(kinds))
     with spilling():
-        _tried(kernel, kinds)
+        _run_all(kernel, kinds)
 
 
-def _tried(kernel: Kernel, kinds: Sequence[str]) -> None:
+def _run_all(kernel: Kernel, kinds: Sequence[str]) -> None:
     samples = [_samples(kind) for kind in kinds]
-    _try(kernel, _arrays(samples, kinds))
+    _run_quietly(kernel, _arrays(samples, kinds))
     if kernel.aggregate.nulls and kinds:
-        _try(kernel, _arrays([(*values, None) for values in samples], kinds))
+        _run_quietly(kernel, _arrays([(*values, None) for values in samples], kinds))
     found = None
     with suppress(Exception):
         found = laws.elementwise(kernel.aggregate, list(zip(*samples, strict=True)), kinds=kinds)
@@ -95,7 +95,7 @@ def _tried(kernel: Kernel, kinds: Sequence[str]) -> None:
         _check_laws(kernel, kinds)
 
 
-def _try(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
+def _run_quietly(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
     with suppress(FunctionFailed), locating(lambda _: "a value that it was tried on"):
         _run(kernel, arrays)
 

@@ -47,13 +47,13 @@ def broken_law(kernel: Kernel, arrays: Sequence[pa.Array]) -> Counterexample | N
     singleton, associativity, commutativity unless the aggregate is ordered, and inversion. Functions are called at most
     MOST_CALLS times and for at most MOST_SECONDS.
     """
-    claims = _Claims(kernel, arrays)
+    checks = _LawChecks(kernel, arrays)
     sides: list[tuple[str, tuple[Partials, ...]]] = []
     with suppress(_Spent):
-        for law, arguments, left, right in claims.sides():
+        for law, arguments, left, right in checks.sides():
             if left is not None and right is not None:
                 sides.append((law, (left, right, *arguments)))
-    stored = claims.stored([partial for _, partials in sides for partial in partials])
+    stored = checks.stored([partial for _, partials in sides for partial in partials])
     for law, partials in sides:
         known = [found for partial in partials if (found := stored[id(partial)]) is not None]
         if len(known) == len(partials) and not _equal(kernel, known):
@@ -65,7 +65,7 @@ def broken_law(kernel: Kernel, arrays: Sequence[pa.Array]) -> Counterexample | N
 Sides = tuple[str, Sequence[Partials], "Partials | None", "Partials | None"]
 
 
-class _Claims:
+class _LawChecks:
     """A kernel and partials to test it on, each of one item; None stands for the result of a call that raised."""
 
     def __init__(self, kernel: Kernel, arrays: Sequence[pa.Array]):
@@ -131,8 +131,8 @@ class _Claims:
         rows = np.array(records)
         values = [tuple(v[rows] for v in value) if isinstance(value, tuple) else value[rows] for value in self.values]
 
-        def folded(*begun: Partials) -> Partials:
-            return self.kernel.fold(values, np.array([0]), len(records), *begun)
+        def folded(*onto: Partials) -> Partials:
+            return self.kernel.fold(values, np.array([0]), len(records), *onto)
 
         return self.call(folded, *(() if onto is None else (onto,)), count=len(records))
 

@@ -107,8 +107,8 @@ def purity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpac
     >>> print(purity(in_place, [1, 2]).function)
     combine
     """
-    trial = _Trial.of(aggregate, values, options)
-    for name, function, arguments in trial.calls():
+    inputs = _LawInputs.of(aggregate, values, options)
+    for name, function, arguments in inputs.calls():
         before = unshared(arguments)
         quietly(function, arguments)
         kept = slice(1, None) if name == "agg" else slice(None)
@@ -129,13 +129,13 @@ def elementwise(
     >>> print(elementwise(first, [1, 2]).function)
     agg
     """
-    trial = _Trial.of(aggregate, values, options)
-    if not trial.aggregate.columns:
+    inputs = _LawInputs.of(aggregate, values, options)
+    if not inputs.aggregate.columns:
         return None
     calls: dict[str, tuple[Any, list[Any]]] = {}
-    for name, function, arguments in trial.calls():
+    for name, function, arguments in inputs.calls():
         calls.setdefault(name, (function, []))[1].append(arguments)
-    return next((found for name, (f, many) in calls.items() if (found := trial.on_arrays(name, f, many))), None)
+    return next((found for name, (f, many) in calls.items() if (found := inputs.on_arrays(name, f, many))), None)
 
 
 def identity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
@@ -145,15 +145,15 @@ def identity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unp
     >>> identity(Aggregate(lambda: 1, lambda acc, x: acc + x, lambda a, b: a + b), [1]).law
     'identity'
     """
-    trial = _Trial.of(aggregate, values, options)
+    inputs = _LawInputs.of(aggregate, values, options)
 
     def left(a: Any) -> tuple[Any, Any]:
-        return trial.combine(trial.empty, a), a
+        return inputs.combine(inputs.empty, a), a
 
     def right(a: Any) -> tuple[Any, Any]:
-        return trial.combine(a, trial.empty), a
+        return inputs.combine(a, inputs.empty), a
 
-    return trial.search("identity", 1, left, exact=True) or trial.search("identity", 1, right, exact=True)
+    return inputs.search("identity", 1, left, exact=True) or inputs.search("identity", 1, right, exact=True)
 
 
 def singleton(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
@@ -165,14 +165,14 @@ def singleton(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Un
     >>> singleton(Aggregate(lambda: 0, lambda acc, x: acc + 2 * x, lambda a, b: a + b // 2), [1, 2]).law
     'singleton'
     """
-    trial = _Trial.of(aggregate, values, options)
-    if trial.aggregate.combine is None:
+    inputs = _LawInputs.of(aggregate, values, options)
+    if inputs.aggregate.combine is None:
         return None
-    partials = [trial.empty] if trial.aggregate.columns else trial.partials
+    partials = [inputs.empty] if inputs.aggregate.columns else inputs.partials
     for a in partials:
-        for record in trial.records:
-            left, right = trial.agg(a, record), trial.combine(a, trial.agg(trial.empty, record))
-            if not trial.equal(left, right, (a,)):
+        for record in inputs.records:
+            left, right = inputs.agg(a, record), inputs.combine(a, inputs.agg(inputs.empty, record))
+            if not inputs.equal(left, right, (a,)):
                 return Counterexample("singleton", plain_value((a, *record)), plain_value(left), plain_value(right))
     return None
 
@@ -188,11 +188,11 @@ def associativity(
     >>> associativity(Aggregate(lambda: 0, lambda acc, x: acc - x, lambda a, b: a - b), [1, 2]).law
     'associativity'
     """
-    trial = _Trial.of(aggregate, values, options)
-    if trial.aggregate.approximate:
+    inputs = _LawInputs.of(aggregate, values, options)
+    if inputs.aggregate.approximate:
         return None
-    combine = trial.combine
-    return trial.search("associativity", 3, lambda a, b, c: (combine(combine(a, b), c), combine(a, combine(b, c))))
+    combine = inputs.combine
+    return inputs.search("associativity", 3, lambda a, b, c: (combine(combine(a, b), c), combine(a, combine(b, c))))
 
 
 def commutativity(
@@ -206,10 +206,10 @@ def commutativity(
     >>> commutativity(Aggregate(lambda: "", lambda acc, x: acc + x, lambda a, b: a + b), ["a", "b"]).law
     'commutativity'
     """
-    trial = _Trial.of(aggregate, values, options)
-    if trial.aggregate.ordered or trial.aggregate.approximate:
+    inputs = _LawInputs.of(aggregate, values, options)
+    if inputs.aggregate.ordered or inputs.aggregate.approximate:
         return None
-    return trial.search("commutativity", 2, lambda a, b: (trial.combine(a, b), trial.combine(b, a)))
+    return inputs.search("commutativity", 2, lambda a, b: (inputs.combine(a, b), inputs.combine(b, a)))
 
 
 def inversion(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
@@ -222,10 +222,10 @@ def inversion(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Un
     >>> inversion(floats, [1, 2]).law
     'inversion'
     """
-    trial = _Trial.of(aggregate, values, options)
-    if trial.aggregate.invert is None:
+    inputs = _LawInputs.of(aggregate, values, options)
+    if inputs.aggregate.invert is None:
         return None
-    return trial.search("inversion", 2, lambda a, b: (trial.invert(trial.combine(a, b), a), b), exact=True)
+    return inputs.search("inversion", 2, lambda a, b: (inputs.invert(inputs.combine(a, b), a), b), exact=True)
 
 
 LAWS: tuple[Law, ...] = (purity, elementwise, identity, singleton, associativity, commutativity, inversion)
@@ -233,7 +233,7 @@ LAWS: tuple[Law, ...] = (purity, elementwise, identity, singleton, associativity
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _LawInputs:
     """An aggregate and records to test it on. With `columns=True`, records and partials are arrays of one item."""
 
     aggregate: Aggregate
@@ -243,7 +243,7 @@ class _Trial:
     tolerance: float = 1e-9
 
     @classmethod
-    def of(cls, aggregate: Aggregate | Bound, values: Sequence[Any], options: Options) -> _Trial:
+    def of(cls, aggregate: Aggregate | Bound, values: Sequence[Any], options: Options) -> _LawInputs:
         names = aggregate.columns if isinstance(aggregate, Bound) else None
         rows = [_row(value, names) for value in values]
         kinds = tuple(options.get("kinds") or map(_kind, zip(*rows, strict=True)))

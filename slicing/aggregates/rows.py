@@ -61,20 +61,20 @@ class RowsKernel(Kernel):
 
     def folded(self, values: Sequence[Any], starts: Array, count: int, onto: list[Any] | None) -> list[Any]:
         """Return the partials of `fold`, not checked for nulls."""
-        begun = self._begun(len(starts)) if onto is None else onto
+        accs = self._initial(len(starts)) if onto is None else onto
         many = self.aggregate.agg_many
         try:
             if many is not None:
-                return calls.folded_runs(many, begun, values, starts, count)
-            return calls.folded(self.aggregate.agg, begun, values, starts, count)
+                return calls.folded_runs(many, accs, values, starts, count)
+            return calls.folded(self.aggregate.agg, accs, values, starts, count)
         except calls.Raised as raised:
             start, at = int(starts[raised.group]), raised.record
             if at is None:
                 raise self._failure("agg_many", start, raised.error) from raised.error
-            acc = self._up_to(begun[raised.group], [value[start:at] for value in values], at - start)
+            acc = self._up_to(accs[raised.group], [value[start:at] for value in values], at - start)
             raise self._fault("agg", at, raised.error, "agg", acc) from raised.error
 
-    def _begun(self, count: int) -> list[Any]:
+    def _initial(self, count: int) -> list[Any]:
         value = self.aggregate.init()
         return [value] * count if is_immutable(value) else [self.aggregate.init() for _ in range(count)]
 

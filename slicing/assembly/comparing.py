@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
-from slicing.assembly.results import Windows, of_known, show_window
+from slicing.assembly.results import Windows, null_if_incomplete, show_window
 from slicing.content.block import Shape, encode_keys
 
 
@@ -25,20 +25,20 @@ def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Ite
     changed = np.flatnonzero((now >= 0) & (now != previous))
     if len(changed):
         yield there.take(changed)
-    gone = np.flatnonzero((now < 0) & (previous >= 0))
-    if drained and len(gone):
-        yield replace(there.take(gone), kind="drained")
+    emptied = np.flatnonzero((now < 0) & (previous >= 0))
+    if drained and len(emptied):
+        yield replace(there.take(emptied), kind="drained")
 
 
 def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
     """Return one code per window, `int64[n]` for each frame: equal results have equal codes; empty windows have -1.
 
     Codes are comparable across all frames. Null equals null, every NaN equals every NaN, other floats are compared by
-    their bits. Aligned windows (`beside`) are compared too: an empty one is emitted as nulls, so it equals one whose
+    their bits. Aligned windows (`aligned`) are compared too: an empty one is emitted as nulls, so it equals one whose
     results are all null.
     """
     own = _codes(shape, frames)
-    sides = [_codes(shape, sides, shows_nulls=True) for sides in zip(*(frame.beside for frame in frames), strict=True)]
+    sides = [_codes(shape, sides, shows_nulls=True) for sides in zip(*(frame.aligned for frame in frames), strict=True)]
     if not sides:
         return own
     rows = [np.column_stack([mine, *others]) for mine, *others in zip(own, *sides, strict=True)]
@@ -59,7 +59,7 @@ def _codes(shape: Shape, frames: Sequence[Windows], shows_nulls: bool = False) -
         results = [
             _one_nan(array)
             for number in range(len(shape.kernels))
-            for array in of_known(shape, number, some, partial(_lowered, shape, number))
+            for array in null_if_incomplete(shape, number, some, partial(_lowered, shape, number))
         ]
         columns.append(results)
     table = pa.table({f"r{i}": pa.chunked_array(arrays) for i, arrays in enumerate(zip(*columns, strict=True))})

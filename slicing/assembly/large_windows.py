@@ -66,27 +66,27 @@ def _one_slice(shape: Shape, blocks: Iterator[Block], file: RecordFile, most: in
     (kernel,) = shape.kernels
     assert isinstance(kernel, RecordsKernel), "others fold"
     at, key = kernel.aggregate.time, None
-    with closing(RecordFile(file.type)) as came:
+    with closing(RecordFile(file.type)) as unsorted:
         samples, latest, is_sorted = [], -(1 << 63), True
         for block in blocks:
             key = block.names.slice(int(block.keys[0]), 1)
             first, end = block.partials[0]
             records = taken(block.dictionaries[0], expanded(first, end - first))
-            came.put(records)
+            unsorted.put(records)
             if at is not None and len(records):
                 times = times_of(records, at)
                 is_sorted &= latest <= int(times[0]) and bool(np.all(times[1:] >= times[:-1]))
                 latest = max(latest, int(times.max()))
                 samples.append(times[::SAMPLE].copy())
         if at is None or is_sorted:
-            _append(came, file)
+            _append(unsorted, file)
         else:
-            _by_time(came, at, _cuts(np.sort(np.concatenate(samples)), came.nbytes, most), file)
+            _by_time(unsorted, at, _cuts(np.sort(np.concatenate(samples)), unsorted.nbytes, most), file)
     return key
 
 
-def _append(came: RecordFile, file: RecordFile) -> None:
-    for part in came.parts(0, len(came)):
+def _append(source: RecordFile, file: RecordFile) -> None:
+    for part in source.parts(0, len(source)):
         file.put(part)
 
 
@@ -97,11 +97,11 @@ def _cuts(samples: Array, size: int, most: int) -> Array:
     return cuts
 
 
-def _by_time(came: RecordFile, at: int, cuts: Array, file: RecordFile) -> None:
+def _by_time(unsorted: RecordFile, at: int, cuts: Array, file: RecordFile) -> None:
     """Append records to a file in the order of time, range by range."""
     with ExitStack() as stack:
         ranges = [stack.enter_context(closing(RecordFile(file.type))) for _ in range(len(cuts) + 1)]
-        for part in came.parts(0, len(came)):
+        for part in unsorted.parts(0, len(unsorted)):
             numbers = np.searchsorted(cuts, times_of(part, at), side="right")
             for number in np.unique(numbers).tolist():
                 ranges[number].put(part.take(pa.array(np.flatnonzero(numbers == number))))

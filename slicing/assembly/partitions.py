@@ -2,8 +2,8 @@
 
 Blocks are read one after another. If all of them fit into memory, they are one partition. Otherwise their rows are
 spilled to a file. They are read back either in the order of slices (`InOrder`: for the trees, and for rows that are
-stored by slice) or key by key (`portions`: to assemble windows). A window needs only rows of its own key, so keys are
-split by ranges of a hash::
+stored by slice) or key by key (`key_partitions`: to assemble windows). A window needs only rows of its own key, so keys
+are split by ranges of a hash::
 
     pages       1            2            3                    blocks as stored; each contains every key
     spilled     1a 1b .. 1z  2a 2b .. 2z  3a 3b .. 3z          the rows of the pages by hash range, in one file
@@ -32,11 +32,11 @@ from slicing.content.block import Block, Shape, concat, show_key
 from slicing.content.folding import fold, regroup
 from slicing.content.hashing import hashes, mixed
 from slicing.content.sizes import memory, runs
-from slicing.content.spill import Aside, Piece
+from slicing.content.spill import Piece, SpillFile
 from slicing.errors import TooLarge
 from slicing.windows.time.slices import FOREVER
 
-PORTION_BYTES = 56 << 20
+PARTITION_BYTES = 56 << 20
 """Bytes of rows that are processed at a time; folding and assembly need a small multiple of them."""
 WINDOW_BYTES = 64 << 20
 """The most bytes that the slices of one window of a key may take: they are in memory at the same time."""
@@ -45,7 +45,7 @@ RANGES = 256
 
 
 @dataclass(frozen=True)
-class Portion:
+class Partition:
     """Folded rows of some keys, one block per source, and the range of windows to assemble from them.
 
     `is_all` says that no other partition follows: nothing was spilled.
@@ -61,7 +61,7 @@ class InOrder:
     """Rows in the order of slices: one folded block if they fit into memory; otherwise spilled, and `block` is None."""
 
     def __init__(self, shape: Shape, blocks: Iterable[Block]):
-        self.shape, self._aside = shape, Aside(shape)
+        self.shape, self._spill = shape, SpillFile(shape)
         self._pieces: list[Piece] = []
         held: list[Block] = []
         for _, block, is_full in _filling(shape, [blocks]):
@@ -76,7 +76,7 @@ class InOrder:
     def _put(self, held: list[Block]) -> None:
         block = concat(self.shape, held)
         held.clear()
-        self._pieces += self._aside.put(block)
+        self._pieces += self._spill.put(block)
 
     def parts(self, first: int = -FOREVER, end: int = FOREVER) -> Iterator[Block]:
         """Yield the folded rows of slices `first` up to but not including `end`, in blocks that fit into memory.
@@ -108,21 +108,21 @@ class InOrder:
         return max(found, first + 1) if found < self._edges[-1] else FOREVER
 
     def _read(self, first: int, end: int) -> Iterator[Block]:
-        return _inside(self._aside, self._pieces, first, end)
+        return _inside(self._spill, self._pieces, first, end)
 
     def close(self) -> None:
         """Delete the spill file, if there is one."""
-        self._aside.close()
+        self._spill.close()
 
 
-def portions(
+def key_partitions(
     shape: Shape,
     sources: Sequence[Iterable[Block]],
     first: int = -FOREVER,
     end: int = FOREVER,
     before: int = 0,
     level: int = 0,
-) -> Iterator[Portion]:
+) -> Iterator[Partition]:
     """Yield partitions of whole keys for windows `first` up to but not including `end`.
 
     The rows of each slice must be in order in the blocks. If one key does not fit and `first` is given, its rows are
@@ -130,33 +130,33 @@ def portions(
     slices of one window of a key do not fit. If a function gets its records part by part, the records of the first
     source are written to a file instead.
     """
-    with closing(_Apart(shape, len(sources), level)) as apart:
+    with closing(_SpilledByHash(shape, len(sources), level)) as spilled:
         held: list[list[Block]] = [[] for _ in sources]
         for number, block, is_full in _filling(shape, sources):
             held[number].append(block)
             if is_full:
-                apart.put(held)
-        if not apart.ranges:
-            yield Portion([fold(shape, rows) for rows in held], first, end, is_all=True)
+                spilled.put(held)
+        if not spilled.ranges:
+            yield Partition([fold(shape, rows) for rows in held], first, end, is_all=True)
             return
-        apart.put(held)
-        yield from apart.portions(first, end, before)
+        spilled.put(held)
+        yield from spilled.partitions(first, end, before)
 
 
 def in_memory(
     shape: Shape, sources: Sequence[Iterable[Block]], first: int = -FOREVER, end: int = FOREVER
-) -> Iterator[Portion]:
+) -> Iterator[Partition]:
     """Yield partitions of blocks that are in memory already; nothing is spilled. All blocks have the same keys."""
     blocks = [concat(shape, list(source)) for source in sources]
     size = sum(memory(shape, block) for block in blocks)
-    if size <= PORTION_BYTES:
-        yield Portion([regroup(shape, block) for block in blocks], first, end, is_all=True)
+    if size <= PARTITION_BYTES:
+        yield Partition([regroup(shape, block) for block in blocks], first, end, is_all=True)
         return
     keys = max(len(block.names) for block in blocks)
     rows = np.sum([np.bincount(block.keys, minlength=keys) for block in blocks], axis=0)
-    for low, high in runs(rows * (size / rows.sum()), PORTION_BYTES):
+    for low, high in runs(rows * (size / rows.sum()), PARTITION_BYTES):
         some = (block.take(np.flatnonzero((low <= block.keys) & (block.keys < high))) for block in blocks)
-        yield Portion([regroup(shape, block) for block in some], first, end)
+        yield Partition([regroup(shape, block) for block in some], first, end)
 
 
 @dataclass
@@ -169,11 +169,11 @@ class _Range:
     most: int = -1
 
 
-class _Apart:
+class _SpilledByHash:
     """Rows spilled by ranges of the hash of their keys."""
 
     def __init__(self, shape: Shape, sources: int, level: int):
-        self.shape, self.sources, self.level, self.aside = shape, sources, level, Aside(shape)
+        self.shape, self.sources, self.level, self.spill = shape, sources, level, SpillFile(shape)
         self.ranges: dict[int, _Range] = {}
 
     def put(self, held: Sequence[list[Block]]) -> None:
@@ -193,28 +193,28 @@ class _Apart:
         for number, rows in zip(ranges[order[starts]].tolist(), np.split(order, starts)[1:], strict=True):
             found, some = self.ranges.setdefault(number, self._range()), bits[block.keys[rows]]
             found.least, found.most = min(found.least, int(some.min())), max(found.most, int(some.max()))
-            pieces = self.aside.put(block.take(rows))
+            pieces = self.spill.put(block.take(rows))
             found.pieces[source] += pieces
             found.size += sum(piece.size for piece in pieces)
 
     def _range(self) -> _Range:
         return _Range([[] for _ in range(self.sources)])
 
-    def portions(self, first: int, end: int, before: int) -> Iterator[Portion]:
+    def partitions(self, first: int, end: int, before: int) -> Iterator[Partition]:
         """Yield the ranges that fit together; a range that does not fit is split by another hash, or by windows."""
         ranges = list(self.ranges.values())
-        for low, high in runs(np.array([each.size for each in ranges]), PORTION_BYTES):
+        for low, high in runs(np.array([each.size for each in ranges]), PARTITION_BYTES):
             some = ranges[low:high]
-            if some[0].size > PORTION_BYTES and some[0].least < some[0].most:
-                again = [map(self.aside.read, pieces) for pieces in some[0].pieces]
-                yield from portions(self.shape, again, first, end, before, self.level + 1)
-            elif some[0].size > PORTION_BYTES and first > -FOREVER:
+            if some[0].size > PARTITION_BYTES and some[0].least < some[0].most:
+                again = [map(self.spill.read, pieces) for pieces in some[0].pieces]
+                yield from key_partitions(self.shape, again, first, end, before, self.level + 1)
+            elif some[0].size > PARTITION_BYTES and first > -FOREVER:
                 yield from self._by_window(some[0], first, end, before)
             else:
                 pieces = [[piece for each in some for piece in each.pieces[i]] for i in range(self.sources)]
-                yield Portion([self._folded(each) for each in pieces], first, end)
+                yield Partition([self._folded(each) for each in pieces], first, end)
 
-    def _by_window(self, key: _Range, first: int, end: int, before: int) -> Iterator[Portion]:
+    def _by_window(self, key: _Range, first: int, end: int, before: int) -> Iterator[Partition]:
         """Yield the rows of one key in ranges of windows."""
         family, pieces = self.shape.family, [piece for source in key.pieces for piece in source]
         low = max(first, family.first_window(min(piece.first for piece in pieces)))
@@ -227,13 +227,13 @@ class _Apart:
             stop = family.end_slice(high - 1)
             large = self._inside(pieces, low) if high == low + 1 or self.shape.keeps_records else []
             if sum(piece.size for piece in large) <= self._limit:
-                yield Portion([self._folded(source, start, stop) for source in key.pieces], low, high)
+                yield Partition([self._folded(source, start, stop) for source in key.pieces], low, high)
             elif self._by_parts:
                 assert self._of_records is not None, "they are given by parts"
                 with closing(RecordFile(arrow_type(self._of_records.record))) as file:
                     own, *others = key.pieces
                     marks = [self._folded(source, start, stop) for source in others]
-                    yield Portion([self._in_file(own, start, stop, file), *marks], low, high)
+                    yield Partition([self._in_file(own, start, stop, file), *marks], low, high)
             else:
                 self._refuse(large, low)
             low = high
@@ -247,13 +247,13 @@ class _Apart:
             while low < min(stop, edges[-1]):
                 high = min(stop, _fitting(pieces, edges, low))
                 size = sum(piece.size for piece in pieces if piece.first < high and piece.end > low)
-                fits = size <= PORTION_BYTES
+                fits = size <= PARTITION_BYTES
                 high = high if fits else low + 1
                 yield low, high, fits
                 low = high
 
         return written(
-            self.shape, ranges(), lambda low, high: _inside(self.aside, pieces, low, high), file, PORTION_BYTES
+            self.shape, ranges(), lambda low, high: _inside(self.spill, pieces, low, high), file, PARTITION_BYTES
         )
 
     def _inside(self, pieces: Sequence[Piece], window: int) -> list[Piece]:
@@ -276,12 +276,12 @@ class _Apart:
         own = self._of_records
         if own is None:
             return WINDOW_BYTES
-        return PORTION_BYTES if own.by_parts else window_limit(own)
+        return PARTITION_BYTES if own.by_parts else window_limit(own)
 
     def _refuse(self, large: Sequence[Piece], window: int) -> NoReturn:
         """Refuse a window that does not fit. Raises TooLarge."""
         family, size = self.shape.family, sum(piece.size for piece in large)
-        key = show_key(self.aside.read(large[0]).names, 0)
+        key = show_key(self.spill.read(large[0]).names, 0)
         if self._of_records is not None:
             start, end = (family.show(int(edge(window))) for edge in (family.window_start, family.window_end))
             rule, cause, remedy = too_large(self._of_records, size, sum(piece.records for piece in large))
@@ -292,18 +292,18 @@ class _Apart:
         )
 
     def _folded(self, pieces: Sequence[Piece], first: int = -FOREVER, end: int = FOREVER) -> Block:
-        inside = (self.aside.read(piece) for piece in pieces if piece.first < end and piece.end > first)
+        inside = (self.spill.read(piece) for piece in pieces if piece.first < end and piece.end > first)
         return _together(self.shape, [block.between(first, end) for block in inside])
 
     def close(self) -> None:
         """Delete the spill file."""
-        self.aside.close()
+        self.spill.close()
 
 
 def _filling(shape: Shape, sources: Sequence[Iterable[Block]]) -> Iterator[tuple[int, Block, bool]]:
     """Yield each block with the number of its source, and whether the blocks since the last full one are too many.
 
-    They are if they take more than `PORTION_BYTES`.
+    They are if they take more than `PARTITION_BYTES`.
     """
     size, names = 0, pa.table({})
     for number, source in enumerate(sources):
@@ -311,7 +311,7 @@ def _filling(shape: Shape, sources: Sequence[Iterable[Block]]) -> Iterator[tuple
             if len(block):
                 size += memory(shape, block) - (block.names.nbytes if block.names is names else 0)
                 names = block.names
-                is_full = size > PORTION_BYTES
+                is_full = size > PARTITION_BYTES
                 yield number, block, is_full
                 if is_full:
                     size, names = 0, pa.table({})
@@ -331,10 +331,10 @@ def too_large(records: KeptRecords, size: float, count: int) -> tuple[str, str, 
     )
 
 
-def _inside(aside: Aside, pieces: Sequence[Piece], first: int, end: int) -> Iterator[Block]:
+def _inside(spill: SpillFile, pieces: Sequence[Piece], first: int, end: int) -> Iterator[Block]:
     """Yield the rows of slices `first` up to but not including `end`, piece by piece."""
     inside = (piece for piece in pieces if piece.first < end and piece.end > first)
-    return (rows for rows in (aside.read(piece).between(first, end) for piece in inside) if len(rows))
+    return (rows for rows in (spill.read(piece).between(first, end) for piece in inside) if len(rows))
 
 
 def _shown(size: float) -> str:
@@ -364,4 +364,5 @@ def _fitting(pieces: Sequence[Piece], edges: Sequence[int], first: int) -> int:
     def size(end: int) -> int:
         return sum(piece.size for piece in pieces if piece.first < end and piece.end > first)
 
-    return edges[max(low, bisect_right(range(low, high + 1), PORTION_BYTES, key=lambda at: size(edges[at])) + low - 1)]
+    count = bisect_right(range(low, high + 1), PARTITION_BYTES, key=lambda at: size(edges[at]))
+    return edges[max(low, low + count - 1)]

@@ -13,7 +13,7 @@ from slicing.content.block import Block, Shape, show_key
 from slicing.windows.families.family import Family
 
 FRAME_ROWS = 250_000
-"""Approximate limit of the rows of a frame; frames are also limited by `partitions.PORTION_BYTES`."""
+"""Approximate limit of the rows of a frame; frames are also limited by `partitions.PARTITION_BYTES`."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Windows:
     """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, and holds `records[i]` records.
 
     `kind` says why they fire, one of `trigger.KINDS`. `old` has the same windows with the results that they replace.
-    `family` is the number of their family. `beside` has the aligned windows of the other families, row by row; a row
+    `family` is the number of their family. `aligned` has the aligned windows of the other families, row by row; a row
     without records stands for a missing one. `ends` has the end of each window if the family does not know it.
-    `known[i]` says whether window i of a wide row holds all its records; None means that all do.
+    `is_complete[i]` says whether window i of a wide row holds all its records; None means that all do.
     """
 
     windows: Array
@@ -35,9 +35,9 @@ class Windows:
     kind: str = "final"
     old: Windows | None = None
     family: int = 0
-    beside: tuple[Windows, ...] = ()
+    aligned: tuple[Windows, ...] = ()
     ends: Array | None = None
-    known: Array | None = None
+    is_complete: Array | None = None
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -51,9 +51,9 @@ class Windows:
             records=self.records[rows],
             partials=[[column[rows] for column in columns] for columns in self.partials],
             old=self.old and self.old.take(rows),
-            beside=tuple(each.take(rows) for each in self.beside),
+            aligned=tuple(each.take(rows) for each in self.aligned),
             ends=None if self.ends is None else self.ends[rows],
-            known=None if self.known is None else self.known[rows],
+            is_complete=None if self.is_complete is None else self.is_complete[rows],
         )
 
     def ends_by(self, family: Family) -> Array:
@@ -74,15 +74,15 @@ def show_window(shape: Shape, windows: Windows, row: int) -> str:
     return f"{show_key(windows.names, windows.keys[row])} in window [{start}, {end})"
 
 
-def of_known(
+def null_if_incomplete(
     shape: Shape, number: int, windows: Windows, results: Callable[[Windows], list[pa.Array]]
 ) -> list[pa.Array]:
     """Return the results of a kernel by `results`; null for windows that may lack some of their records."""
     since = shape.since[number] if shape.since else None
-    if since is None and windows.known is None:
+    if since is None and windows.is_complete is None:
         return results(windows)
-    known = np.ones(len(windows), dtype=bool) if windows.known is None else windows.known
+    is_complete = np.ones(len(windows), dtype=bool) if windows.is_complete is None else windows.is_complete
     if since is not None:
-        known = known & np.asarray(shape.family.window_start(windows.windows) >= since)
-    rows = pa.array(np.where(known, np.cumsum(known) - 1, 0), mask=~known)
-    return [array.take(rows) for array in results(windows.take(np.flatnonzero(known)))]
+        is_complete = is_complete & np.asarray(shape.family.window_start(windows.windows) >= since)
+    rows = pa.array(np.where(is_complete, np.cumsum(is_complete) - 1, 0), mask=~is_complete)
+    return [array.take(rows) for array in results(windows.take(np.flatnonzero(is_complete)))]

@@ -26,7 +26,7 @@ class Piece:
     length: int  # bytes in the file
 
 
-class Aside:
+class SpillFile:
     """A temporary file of pieces of at most about a page each, removed when it is closed.
 
     Raises TooLarge if a single row is too large.

@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble, without_repeats
-from slicing.assembly.partitions import InOrder, portions
-from slicing.assembly.ranges.point_lookups import picked
+from slicing.assembly.partitions import InOrder, key_partitions
+from slicing.assembly.ranges.point_lookups import lookup_sorted
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
 from slicing.content.marks import under
 from slicing.windows.families.family import Family
-from slicing.windows.families.several import leader
+from slicing.windows.families.several import primary
 from slicing.windows.time.slices import FOREVER
 
 Assemble: TypeAlias = Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]
@@ -37,7 +37,7 @@ def all_frames(
     assemble only some of the windows.
     """
     families, count = shape.family.families, len(shape.kernels)
-    leading = [leader(families) or 0] if wide else range(len(families))
+    leading = [primary(families) or 0] if wide else range(len(families))
     for number in leading:
         own = shape.over(families[number])
         frames = assembled(number, own, trees[number * count : (number + 1) * count], rows)
@@ -58,20 +58,20 @@ def frames_of_records(shape: Shape, trees: Sequence[str], blocks: Iterable[Block
         for number, family in enumerate(families):
             own, of_family = shape.over(family), trees[number * count : (number + 1) * count]
             rows = blocks if again is None else again.parts()
-            for portion in portions(own, [rows], 1 - FOREVER, FOREVER):
-                frames = assemble(own, of_family, portion.blocks[0], portion.first, portion.end)
+            for partition in key_partitions(own, [rows], 1 - FOREVER, FOREVER):
+                frames = assemble(own, of_family, partition.blocks[0], partition.first, partition.end)
                 for frame in without_repeats(family, frames):
                     yield replace(frame, family=number) if number else frame
 
 
 def _with_aligned(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:
-    primary, sorted_rows = shape.family.families[number], by_key(shape, rows)
+    family, sorted_rows = shape.family.families[number], by_key(shape, rows)
     others = [family for at, family in enumerate(shape.family.families) if at != number]
     for frame in frames:
         held = sorted_rows if frame.names is rows.names else by_key(shape, under(rows, frame.names))
-        ends = primary.window_end(frame.windows) - 1
-        yield replace(frame, beside=tuple(_picked(shape, family, held, frame, ends) for family in others))
+        ends = family.window_end(frame.windows) - 1
+        yield replace(frame, aligned=tuple(_picked(shape, other, held, frame, ends) for other in others))
 
 
 def _picked(shape: Shape, family: Family, rows: Block, frame: Windows, ends: Array) -> Windows:
-    return picked(shape.over(family), rows, frame.keys, family.first_open(ends))
+    return lookup_sorted(shape.over(family), rows, frame.keys, family.first_open(ends))

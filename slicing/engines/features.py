@@ -115,7 +115,7 @@ class _History:
         first = self.families[0]
         high = self._row(keys, first.end_slice(first.as_of(instants)))
         frames = [self._frame(number, keys, instants, known, high) for number in range(len(self.families))]
-        return Found(rows, replace(frames[0], beside=tuple(frames[1:])))
+        return Found(rows, replace(frames[0], aligned=tuple(frames[1:])))
 
     def _frame(self, number: int, keys: Array, instants: Array, known: Array, high: Array) -> Windows:
         family = self.families[number]

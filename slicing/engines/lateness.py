@@ -24,7 +24,7 @@ from slicing.state.format.header import FamilyState
 from slicing.triggers.lateness import is_late
 from slicing.triggers.required_delay import NO_ENDS, FirstEnds
 from slicing.windows.families.family import Family, emitted_before
-from slicing.windows.families.several import leader
+from slicing.windows.families.several import primary
 from slicing.windows.time.slices import FOREVER
 
 
@@ -142,7 +142,7 @@ OfFamily = TypeVar("OfFamily", bound=Aligned)
 
 def led(families: Sequence[OfFamily]) -> list[OfFamily]:
     """Return the primary family of several aligned families, after making its rows wide rows with all others."""
-    number = leader([each.family for each in families])
+    number = primary([each.family for each in families])
     assert number is not None, "the windows are aligned"
     first = families[number]
     first.put_beside([each for each in families if each is not first])

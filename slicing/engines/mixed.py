@@ -76,9 +76,9 @@ def joined(
     """
     filled = pages.filled(frame, lambda window: page_of(pages, window))
     old = frame.old and joined(split, frame.old, pages, beside, WindowPages.before)
-    sides = zip(frame.beside, beside, strict=True)
+    sides = zip(frame.aligned, beside, strict=True)
     return replace(
-        split.join(frame, filled), old=old, beside=tuple(joined(split, *side, page_of=page_of) for side in sides)
+        split.join(frame, filled), old=old, aligned=tuple(joined(split, *side, page_of=page_of) for side in sides)
     )
 
 

@@ -76,7 +76,7 @@ class FieldGroups:
             partials=self.sharing.partials(windows.partials),
             dictionaries=self._dictionaries(windows.dictionaries),
             old=windows.old and self.windows(windows.old),
-            beside=tuple(map(self.windows, windows.beside)),
+            aligned=tuple(map(self.windows, windows.aligned)),
         )
 
     def _dictionaries(self, of_groups: Sequence[object]) -> list[object]:

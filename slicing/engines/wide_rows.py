@@ -65,23 +65,25 @@ def hidden(frame: Windows, state: FamilyState, beside: Sequence[FamilyState]) ->
         return frame
     return replace(
         _known(frame, state),
-        beside=tuple(_known(side, state) for side, state in zip(frame.beside, beside, strict=True)),
+        aligned=tuple(_known(side, state) for side, state in zip(frame.aligned, beside, strict=True)),
     )
 
 
 def _known(frame: Windows, state: FamilyState) -> Windows:
-    return frame if state.whole is None else replace(frame, known=np.asarray(frame.windows >= state.whole))
+    return frame if state.whole is None else replace(frame, is_complete=np.asarray(frame.windows >= state.whole))
 
 
 def of_something(frames: Iterator[Windows]) -> Iterator[Windows]:
     """Yield the frames without the rows in which every window with records is incomplete; empty rows stay."""
     for frame in frames:
-        sides = (frame, *frame.beside)
-        if all(side.known is None for side in sides):
+        sides = (frame, *frame.aligned)
+        if all(side.is_complete is None for side in sides):
             yield frame
             continue
         held = np.logical_or.reduce([side.records > 0 for side in sides])
-        known = [side.records > 0 if side.known is None else (side.records > 0) & side.known for side in sides]
+        known = [
+            side.records > 0 if side.is_complete is None else (side.records > 0) & side.is_complete for side in sides
+        ]
         rows = np.flatnonzero(~held | np.logical_or.reduce(known))
         if len(rows):
             yield frame.take(rows)

@@ -115,7 +115,7 @@ class Answer:
         for number, found in features(self.strategy.shipping, rows, instants):
             some = pa.array(found.rows)
             kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values[: self.kept]])
-            held = [pa.array(each.records > 0) for each in (found.windows, *found.windows.beside)]
+            held = [pa.array(each.records > 0) for each in (found.windows, *found.windows.aligned)]
             results = flat.numbered(flat.RESULT, self._results(found.windows))
             yield pa.table(kept | flat.numbered(HELD, held) | results)
 

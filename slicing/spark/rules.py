@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
-from slicing.aggregates.dry_run import trial
+from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.records import KeptRecords
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
@@ -296,7 +296,7 @@ def functions_run(asked: Resolution) -> None:
     """Functions of users must run on a generated record of the columns' types."""
     for bound, each in zip(asked.results.values(), asked.result_kernels, strict=True):
         for own, kinds in bound.tried(each, [asked.kinds.get(column, "bigint") for column in bound.columns]):
-            trial(own, kinds)
+            dry_run(own, kinds)
 
 
 # --- streams --------------------------------------------------------------------------------------------------------

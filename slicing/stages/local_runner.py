@@ -190,7 +190,7 @@ class _Run:
         counts = windows.partials[0][0].tolist()
         for start, end, records in zip(starts.tolist(), ends.tolist(), counts, strict=True):
             yield Out(windows.family, start, end, records, windows.kind, batch)
-        for other in windows.beside:
+        for other in windows.aligned:
             yield from self.out(other.take(np.flatnonzero(other.records)), batch)
 
     def fates(self, times: Sequence[int], late: Late[Any] | None, beside: list[bytes]) -> tuple[str, ...]:

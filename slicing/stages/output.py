@@ -12,7 +12,7 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Partials
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.assembly.results import Windows, as_block, of_known, show_window
+from slicing.assembly.results import Windows, as_block, null_if_incomplete, show_window
 from slicing.content.block import Block, Shape, place
 from slicing.content.intervals import Ending, EndingRecords
 from slicing.content.records import Records
@@ -90,7 +90,7 @@ def _all(count: int, family: int) -> pa.Array:
 
 def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
     """Return the results of aligned windows, all families in order; null where a window is empty."""
-    others = iter(windows.beside)
+    others = iter(windows.aligned)
     found = []
     for number, family in enumerate(shape.family.families):
         own = shape.over(family)
@@ -103,7 +103,7 @@ def _results_of_all(shape: Shape, windows: Windows) -> list[pa.Array]:
         where = partial(show_window, shape, some)
         return _results(shape.kernels[number], some.partials[number], some.dictionaries[number], where)
 
-    return _all_results(lambda number: of_known(shape, number, windows, partial(lowered, number)), shape)
+    return _all_results(lambda number: null_if_incomplete(shape, number, windows, partial(lowered, number)), shape)
 
 
 def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slicing.assembly.ranges.window_references import all_places
+from slicing.assembly.ranges.window_references import all_references
 from slicing.assembly.results import Windows
 from slicing.content.block import Block
 from slicing.engines.bucket import Bucket
@@ -91,4 +91,4 @@ class Placed(Sliced):
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
-        return all_places(self.shape, list(shipped))
+        return all_references(self.shape, list(shipped))

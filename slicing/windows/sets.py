@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import cast
 
 from slicing.errors import Call, InvalidType, InvalidValue, Remedy, Topic, excerpt
-from slicing.windows.families.several import Several, end_together, leader, several, share_windows
+from slicing.windows.families.several import Several, end_together, primary, several, share_windows
 from slicing.windows.window import Window
 
 
@@ -119,7 +119,7 @@ def _named(named: dict[str, Window], long: bool) -> Window:
             "windows of one wide row must end together: the same `advance`, and `(offset + size) % advance` "
             f"equal; got {found}. Give them rows of their own with long=True."
         )
-    if leader(found.family.members) is None:
+    if primary(found.family.members) is None:
         raise InvalidValue(
             f"one of the windows of a wide row must hold all others that end with it; none does of {found}. "
             "Give them rows of their own with long=True."

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 
 from slicing import group_by, tumbling
-from slicing.aggregates import law_checks as claims
-from slicing.aggregates import laws
+from slicing.aggregates import law_checks, laws
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, fieldwise
-from slicing.aggregates.dry_run import _law_samples, trial
+from slicing.aggregates.dry_run import _law_samples, dry_run
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.law_checks import MOST_CALLS, broken_law
@@ -286,9 +285,9 @@ def mean_of_columns(a, b):
 
 @pytest.fixture
 def unhurried(monkeypatch):
-    """A machine that is busy with other things must not end a trial early."""
-    monkeypatch.setattr(claims, "MOST_SECONDS", math.inf)
-    monkeypatch.setattr(claims, "LONGEST", math.inf)
+    """A machine that is busy with other things must not end a dry run early."""
+    monkeypatch.setattr(law_checks, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(law_checks, "LONGEST", math.inf)
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -296,14 +295,14 @@ def unhurried(monkeypatch):
 def test_an_unlawful_aggregate_is_refused_with_a_counterexample(name):
     aggregate, law = UNLAWFUL[name]
     with pytest.raises(InvalidValue) as raised:
-        trial(kernel("result", aggregate), ("bigint",))
+        dry_run(kernel("result", aggregate), ("bigint",))
     text = str(raised.value)
     for part in ("`result` break a law", f"{law} does not hold: ", "  left  = ", "  right = ", "`laws=False`"):
         assert part in text, text
     with pytest.raises(InvalidValue) as again:
-        trial(kernel("result", aggregate), ("bigint",))
+        dry_run(kernel("result", aggregate), ("bigint",))
     assert str(again.value) == text
-    trial(kernel("result", replace(aggregate, laws=False)), ("bigint",))
+    dry_run(kernel("result", replace(aggregate, laws=False)), ("bigint",))
 
 
 def welford(acc, x):
@@ -379,7 +378,7 @@ LAWFUL = {
 @pytest.mark.parametrize("name", LAWFUL)
 def test_a_lawful_aggregate_is_built(name):
     aggregate, kind = LAWFUL[name]
-    trial(kernel("result", aggregate), (kind,))
+    dry_run(kernel("result", aggregate), (kind,))
 
 
 @pytest.mark.parametrize(
@@ -417,7 +416,7 @@ def test_trying_the_laws_takes_few_calls(options):
 
 def test_a_slow_function_is_called_for_a_moment_only(monkeypatch):
     calls = []
-    monkeypatch.setattr(claims, "perf_counter", lambda: len(calls) / 20)  # so each call takes 50 ms
+    monkeypatch.setattr(law_checks, "perf_counter", lambda: len(calls) / 20)  # so each call takes 50 ms
     aggregate = Aggregate(lambda: 0, lambda acc, x: calls.append(x) or acc + x, lambda a, b: calls.append(a) or a + b)
     assert broken_law(kernel("result", aggregate), [pa.array(range(6))]) is None
     assert len(calls) <= 12
@@ -436,8 +435,8 @@ def test_a_masked_partial_is_refused_when_the_query_is_built():
     """Samples have a null only if `agg` sees nulls, so that functions that cannot take it are tried without, too."""
     masking = Aggregate(lambda: -(2**63), np.maximum, np.maximum, columns=True, nulls=True)
     with pytest.raises(InvalidType, match=r"`agg` of `result` .* no nulls; got a masked cell for a value that"):
-        trial(kernel("result", masking), ("bigint",))
-    trial(kernel("result", replace(masking, nulls=False)), ("bigint",))
+        dry_run(kernel("result", masking), ("bigint",))
+    dry_run(kernel("result", replace(masking, nulls=False)), ("bigint",))
     forgetful = Aggregate(bytearray, lambda acc, x: acc.append(abs(x)), add, partial="s binary", ordered=True)
     with pytest.raises(InvalidType, match=r"`agg` of `result` .* no nulls; got None for a value that it was tried on"):
-        trial(kernel("result", forgetful), ("bigint",))
+        dry_run(kernel("result", forgetful), ("bigint",))

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 from slicing import Aggregate
 from slicing.aggregates import kernels
-from slicing.aggregates.dry_run import trial
+from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.spill import FIRST, MOST, SPILL, spilling
 from slicing.assembly.choice import choose
@@ -70,7 +70,7 @@ def test_numbers_of_numpy_become_pythons():
 @pytest.mark.parametrize("which", ["numpy's floats", "a list"])
 def test_a_worker_has_rows_of_what_is_not_trusted(which):
     made = kernels.kernel("mine", Aggregate(*ODD[which], _joined))
-    trial(made, ["double" if "float" in which else "bigint"])
+    dry_run(made, ["double" if "float" in which else "bigint"])
     assert type(pickle.loads(cloudpickle.dumps(made))) is RowsKernel
 
 
@@ -80,7 +80,7 @@ def test_what_is_not_plain_is_found_beyond_the_first_samples():
         lambda: (0, 0), lambda acc, v: [acc[0], v] if v < -4 and v % 2 else (acc[0], v), _joined, laws=False
     )
     made = kernels.kernel("mine", agg)
-    trial(made, ["bigint"])
+    dry_run(made, ["bigint"])
     assert type(pickle.loads(cloudpickle.dumps(made))) is RowsKernel
 
 
@@ -158,7 +158,7 @@ def test_a_bucket_that_refers_to_spilled_partials_is_not_kept():
 def test_a_partial_that_no_boolean_holds_is_refused_by_name():
     made = kernels.kernel("any", Aggregate(lambda: False, lambda acc, v: acc or v, lambda a, b: a or b))
     with pytest.raises(InvalidType, match="field `value` of `any` must be of type boolean; got 1"):
-        trial(made, ["bigint"])
+        dry_run(made, ["bigint"])
     rows, traced = both(made.aggregate)
     pair = [
         outcome(lambda k=k: k.to_arrow(k.fold(k.values([pa.array([0, 5])])[0], np.arange(2), 2), None))
@@ -173,5 +173,5 @@ def test_a_function_that_is_not_the_same_twice_is_not_a_bug_of_tracing():
     made = kernels.kernel("drawn", Aggregate(lambda: 0, lambda acc, v: acc + v + next(numbers), _joined, laws=False))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        trial(made, ["bigint"])
+        dry_run(made, ["bigint"])
     assert type(pickle.loads(cloudpickle.dumps(made))) is RowsKernel

@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 
 from slicing import Aggregate, traced
 from slicing.aggregates import kernels
-from slicing.aggregates.dry_run import trial
+from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.tracing import verify
@@ -48,11 +48,11 @@ OTHERS = {
 
 
 def tried(name, aggregate, kinds):
-    """The kernel of an aggregate after the trial, which may warn of nothing."""
+    """The kernel of an aggregate after the dry run, which may warn of nothing."""
     made = kernels.kernel(name, aggregate)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        trial(made, kinds)
+        dry_run(made, kinds)
     return made
 
 
@@ -378,7 +378,7 @@ def test_a_difference_is_reported_and_the_query_runs_by_rows(monkeypatch):
         Calculation, "_made", lambda self, expr: self.of(expr.args[0]) if expr.op == "mod" else original(self, expr)
     )
     with pytest.warns(UserWarning, match="`agg` of `mine` is not the same by columns as by rows. This is a bug"):
-        trial(made, ["bigint"])
+        dry_run(made, ["bigint"])
     there = pickle.loads(cloudpickle.dumps(made))
     assert mode(made) == "rows"
     assert made.formulas == {"combine": None, "invert": None, "lower": None}
@@ -394,7 +394,7 @@ def test_laws_are_tried_on_the_traced_form(monkeypatch):
     original = Calculation._made
     monkeypatch.setattr(Calculation, "_made", lambda self, expr: _less(original(self, expr), expr))
     with pytest.warns(UserWarning, match=r"(?s)`mine` breaks a law by columns that it keeps by rows.* This is a bug"):
-        trial(made, ["bigint"])
+        dry_run(made, ["bigint"])
     assert mode(made) == "rows"
 
 
@@ -420,7 +420,7 @@ def _less(column, expr):
 def test_a_broken_law_is_the_user_s_fault(columns):
     aggregate = Aggregate(lambda: 0, lambda acc, v: abs(acc - v), lambda a, b: abs(a - b), columns=columns)
     with pytest.raises(InvalidValue, match="break a law"):
-        trial(kernels.kernel("mine", aggregate), ["bigint"])
+        dry_run(kernels.kernel("mine", aggregate), ["bigint"])
 
 
 # Functions that run by rows.
@@ -486,9 +486,9 @@ def test_agg_many_must_be_agg_of_one_record_after_another():
     with pytest.raises(
         InvalidValue, match=r"`agg_many` of `mine` must make of records what `agg`.*got \(3,\).*\(60,\)"
     ):
-        trial(kernels.kernel("mine", wrong), ["bigint"])
+        dry_run(kernels.kernel("mine", wrong), ["bigint"])
     with pytest.raises(InvalidType, match=r"`agg_many` of `mine` must take 2 argument\(s\) \(acc, values\)"):
-        trial(kernels.kernel("mine", replace(wrong, agg_many=lambda acc: acc)), ["bigint"])
+        dry_run(kernels.kernel("mine", replace(wrong, agg_many=lambda acc: acc)), ["bigint"])
     with pytest.raises(InvalidValue, match="`agg_many` is for functions of single rows"):
         replace(wrong, columns=True)
 

@@ -17,15 +17,15 @@ import pytest
 
 from slicing import Aggregate
 from slicing.aggregates import kernels
-from slicing.aggregates.dry_run import trial
+from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.tracing.exact import Calculation
 from slicing.aggregates.tracing.expressions import Graph, Untraceable
 from slicing.aggregates.tracing.folds import UFUNCS
 from slicing.aggregates.tracing.paths import Path, explore
-from slicing.aggregates.tracing.shims import Doubles, Shim
+from slicing.aggregates.tracing.shims import Shim, Shims
 from slicing.aggregates.tracing.showing import by_rows, mode
-from slicing.aggregates.tracing.tracers import StandIn
+from slicing.aggregates.tracing.tracers import Tracer
 from tests.tracing import assert_same, drawn, folded, held, objects, outcome
 
 
@@ -255,7 +255,7 @@ CAUGHT = {
 
 
 @pytest.mark.parametrize("name", CAUGHT)
-def test_only_exceptions_that_a_trial_cannot_raise_may_be_caught(name):
+def test_only_exceptions_that_a_dry_run_cannot_raise_may_be_caught(name):
     caught, is_traced = CAUGHT[name]
     scope = {"math": math}
     exec(f"def agg(acc, v):\n try:\n  return acc + 60 // v\n except {caught}:\n  return acc - 1", scope)
@@ -265,12 +265,12 @@ def test_only_exceptions_that_a_trial_cannot_raise_may_be_caught(name):
         assert "catches" in made.by_rows["agg"]
 
 
-def test_a_refusal_ends_the_trial_whoever_catches_it():
+def test_a_refusal_ends_the_dry_run_whoever_catches_it():
     """Also one that the graph makes, and not only the path."""
     graph = Graph()
 
     def run(path):
-        x = StandIn(path, graph.input("x", 0, "float"))
+        x = Tracer(path, graph.input("x", 0, "float"))
         with suppress(BaseException):
             x.__and__(x)
         return (x.expr,)
@@ -292,10 +292,10 @@ UNSIGNED = {
 
 
 def shims():
-    doubles = Doubles(Path(Graph(), []))
+    shims = Shims(Path(Graph(), []))
     for module in (builtins, math):
         for name, original in vars(module).items():
-            shim = doubles.of(original)
+            shim = shims.of(original)
             if isinstance(shim, Shim):
                 yield pytest.param(name, original, shim, id=f"{module.__name__}.{name}")
 
@@ -321,7 +321,7 @@ def test_shims_take_what_the_originals_take(name, original, shim):
 
 def test_a_shim_is_called_and_nothing_else():
     path = Path(Graph(), [])
-    shim = Doubles(path).of(int)
+    shim = Shims(path).of(int)
     for use in (
         lambda: shim.from_bytes,
         lambda: shim | float,
@@ -507,7 +507,7 @@ def test_faults_of_the_traced_form_are_found_when_the_query_is_built(name, monke
     made = kernels.kernel("mine", Aggregate(lambda: init, agg, lambda a, b: a, laws=False))
     monkeypatch.setattr(Calculation, "_made", wrong(op, mend))
     with pytest.warns(UserWarning, match="`agg` of `mine` is not the same by columns as by rows"):
-        trial(made, ["double" if isinstance(init, float) else "bigint"])
+        dry_run(made, ["double" if isinstance(init, float) else "bigint"])
     assert mode(made) == "rows"
 
 
@@ -515,7 +515,7 @@ def test_faults_of_joining_runs_are_found_when_the_query_is_built(monkeypatch):
     made = kernels.kernel("mine", Aggregate(lambda: 0, lambda acc, v: acc + v, max, laws=False))
     monkeypatch.setitem(UFUNCS, ("max", "int"), np.minimum)
     with pytest.warns(UserWarning, match="`combine` of `mine` is not the same by columns as by rows"):
-        trial(made, ["bigint"])
+        dry_run(made, ["bigint"])
 
 
 def test_numbers_of_numpy_are_seen_wherever_a_function_returns_them():
@@ -525,7 +525,7 @@ def test_numbers_of_numpy_are_seen_wherever_a_function_returns_them():
             lambda: 0.0, lambda acc, v: acc + v if v < 50 else np.float64(v) + acc, lambda a, b: a + b, laws=False
         ),
     )
-    trial(made, ["double"])
+    dry_run(made, ["double"])
     assert mode(made) == "rows"
     assert "other numbers than Python's own" in by_rows(made)
 
@@ -545,7 +545,7 @@ def test_sums_of_floats_in_another_order_are_no_fault(name):
     made = kernels.kernel("mine", Aggregate(lambda: 0.0, SUMS[name], lambda a, b: a + b, laws=False))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        trial(made, ["double"])
+        dry_run(made, ["double"])
     assert mode(made) == "traced"
 
 

@@ -9,7 +9,7 @@ from oracle import CASES, assert_row, block_of, hopping, results, shape_of
 from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import is_additive
-from slicing.assembly.ranges.range_aggregates import of_runs
+from slicing.assembly.ranges.range_aggregates import range_aggregates
 from slicing.assembly.results import Windows
 from slicing.errors import FunctionFailed
 
@@ -35,7 +35,7 @@ def test_runs_are_their_rows(name):
         values = rng.integers(-50, 100, rows).tolist()
         block = block_of(shape, [case], [(time, 0, value) for time, value in enumerate(values)])
         low, high = runs_of(rng, rows, 60)
-        partials = of_runs(shape.kernels[0], block.partials[0], low, high, str)
+        partials = range_aggregates(shape.kernels[0], block.partials[0], low, high, str)
         frame = Windows(np.arange(60), block.keys[low], block.names, high - low, [partials], block.dictionaries)
         for run, row in enumerate(results(shape, [frame]).values()):
             assert_row(row, values[low[run] : high[run]], [case], (name, run))
@@ -49,9 +49,11 @@ def test_bits_depend_on_the_rows_of_a_run_alone():
     values = rng.integers(-(10**6), 10**6, 300).tolist()
     columns = block_of(shape, [case], [(time, 0, value) for time, value in enumerate(values)]).partials[0]
     low, high = runs_of(rng, 300, 50)
-    together = of_runs(one, columns, low, high, str)
+    together = range_aggregates(one, columns, low, high, str)
     for run in range(50):
-        alone = of_runs(one, [c[low[run] : high[run]] for c in columns], np.array([0]), high[[run]] - low[[run]], str)
+        alone = range_aggregates(
+            one, [c[low[run] : high[run]] for c in columns], np.array([0]), high[[run]] - low[[run]], str
+        )
         assert [column[run] for column in together] == [column[0] for column in alone]
     plain = joined(one, columns, low[0], high[0])
     assert math.isclose(together[2][0], plain[2], rel_tol=1e-9)
@@ -74,7 +76,7 @@ def test_few_combines_and_none_across_runs():
         low = np.arange(rows)
         high = (keys + 1) * length
         seen.clear()
-        found, _ = of_runs(one, [np.ones(rows, np.int64), keys], low, high, str)
+        found, _ = range_aggregates(one, [np.ones(rows, np.int64), keys], low, high, str)
         assert np.array_equal(found, high - low)
         assert sum(seen) <= rows * 2 * math.sqrt(length)
         assert sum(seen) <= rows * 2 * math.floor(math.log2(length))
@@ -89,8 +91,8 @@ def test_a_function_that_fails_says_where():
     one = kernel("fails", Aggregate(lambda: 0, lambda acc, v: acc + v, combine, laws=False))
     columns = [np.array([1, 2, 7, 3])]
     with pytest.raises(FunctionFailed, match=r"for row [12]"):
-        of_runs(one, columns, np.array([0]), np.array([4]), lambda row: f"row {row}")
-    assert of_runs(one, columns, np.array([0, 2]), np.array([2, 3]), str)[0].tolist() == [3, 7]
+        range_aggregates(one, columns, np.array([0]), np.array([4]), lambda row: f"row {row}")
+    assert range_aggregates(one, columns, np.array([0, 2]), np.array([2, 3]), str)[0].tolist() == [3, 7]
 
 
 def test_additive_partials_are_differences():
@@ -98,4 +100,4 @@ def test_additive_partials_are_differences():
     one = kernel("sum", Aggregate(lambda: 0, lambda acc, v: v, fieldwise(np.add), fieldwise(np.subtract), columns=True))
     big = np.array([1 << 62, 1 << 62, 5, -(1 << 62)])
     one.combine = None
-    assert of_runs(one, [big], np.array([0, 1, 2]), np.array([1, 4, 3]), str)[0].tolist() == [1 << 62, 5, 5]
+    assert range_aggregates(one, [big], np.array([0, 1, 2]), np.array([1, 4, 3]), str)[0].tolist() == [1 << 62, 5, 5]

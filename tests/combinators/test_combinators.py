@@ -19,8 +19,7 @@ from oracle import FINGERPRINT, Case, Stream, block_of, evenly, hopping, moment,
 
 import combinators
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
-from slicing.aggregates import law_checks as claims
-from slicing.aggregates import laws
+from slicing.aggregates import law_checks, laws
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.dry_run import _law_samples
 from slicing.aggregates.fields import FLOATS, INTEGERS, arrow_type, decimal_of, kind_of
@@ -333,8 +332,8 @@ def test_laws(entry, kind):
 @pytest.mark.parametrize(("entry", "kind"), CASES)
 def test_laws_that_are_tried_when_a_query_is_built(entry, kind, monkeypatch):
     """A combinator is not tried then, but would pass."""
-    monkeypatch.setattr(claims, "LONGEST", math.inf)
-    monkeypatch.setattr(claims, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(law_checks, "LONGEST", math.inf)
+    monkeypatch.setattr(law_checks, "MOST_SECONDS", math.inf)
     kinds = kinds_of(entry, kind)
     columns = [_law_samples(of) for of in kinds]
     arrays = [pa.array(values, arrow_type(of)) for values, of in zip(columns, kinds, strict=True)]

@@ -30,8 +30,7 @@ import combinators as C
 from combinators._tables import Tables
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
 from combinators.frequent import _by_count
-from slicing.aggregates import law_checks as claims
-from slicing.aggregates import laws
+from slicing.aggregates import law_checks, laws
 from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
 from slicing.aggregates.dry_run import _law_samples
 from slicing.aggregates.fields import arrow_type
@@ -252,8 +251,8 @@ def test_laws(entry, kind):
 
 @pytest.mark.parametrize(("entry", "kind"), FEW)
 def test_laws_that_are_tried_when_a_query_is_built(entry, kind, monkeypatch):
-    monkeypatch.setattr(claims, "LONGEST", math.inf)
-    monkeypatch.setattr(claims, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(law_checks, "LONGEST", math.inf)
+    monkeypatch.setattr(law_checks, "MOST_SECONDS", math.inf)
     bound = entry.of("x")
     kinds = kinds_of(bound, kind)
     arrays = [pa.array(_law_samples(of), arrow_type(of)) for of in kinds]

@@ -8,7 +8,7 @@ from scenarios.scenario import Scenario
 
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
-from slicing.assembly.ranges.point_lookups import pick
+from slicing.assembly.ranges.point_lookups import lookup
 from slicing.content.block import order
 from slicing.content.codec import decode, encode
 from slicing.content.folding import fold
@@ -70,7 +70,7 @@ def test_blocks_and_windows_at_once(near, far):
     names = {name: code for code, name in enumerate(together.names["k0"].to_pylist())}
     wanted = [(names[key], window + step) for key, window in held for step in (0, 10**6)]
     keys, windows = (np.array(column) for column in zip(*wanted, strict=True))
-    found = pick(shape, together, keys, windows)
+    found = lookup(shape, together, keys, windows)
     assert_right(results(shape, [found.take(np.flatnonzero(found.records))]), held, chosen)
 
 

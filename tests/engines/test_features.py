@@ -54,7 +54,7 @@ def found(shape, block, asked, parts=1):
     ]
     answers = {}
     for number, some in features(shape, block, given):
-        frames = [some.windows, *some.windows.beside]
+        frames = [some.windows, *some.windows.aligned]
         for at, row in enumerate(some.rows.tolist()):
             place = number + row * parts
             assert (place, 0) not in answers, "an instant is answered once"

@@ -21,7 +21,7 @@ from scenarios.scenario import Scenario
 
 from slicing import early, on_change, on_close, on_update
 from slicing.aggregates.aggregate import Aggregate
-from slicing.assembly import partitions as portions
+from slicing.assembly import partitions
 from slicing.assembly.assembling import assemble
 from slicing.assembly.partitions import InOrder
 from slicing.assembly.trees import matrix
@@ -66,8 +66,8 @@ def random_blocks(seed, shape, count=6):
 
 @pytest.fixture(params=[5_000, 20_000])
 def small(request, monkeypatch):
-    """Portions of so many bytes."""
-    monkeypatch.setattr(portions, "PORTION_BYTES", request.param)
+    """Partitions of this many bytes."""
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", request.param)
     monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", request.param // 8)
     return request.param
 
@@ -89,14 +89,14 @@ def test_rows_come_back_in_the_order_of_slices(seed, small):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_windows_do_not_depend_on_portions(seed, small):
+def test_windows_do_not_depend_on_partitions(seed, small):
     """To the last bit, whether keys are apart or the windows of one key too."""
     shape = shape_of(hopping(7), SOURCES)
     made, trees = random_blocks(seed, shape), ["recompute", "three_layer", "recompute", "three_layer"]
     expected = results(shape, assemble(shape, trees, fold(shape, made), 3, 250))
     got, count = {}, 0
-    for portion in portions.portions(shape, [made[:3], made[3:]], 3, 250):
-        rows = results(shape, assemble(shape, trees, fold(shape, portion.blocks), portion.first, portion.end))
+    for partition in partitions.key_partitions(shape, [made[:3], made[3:]], 3, 250):
+        rows = results(shape, assemble(shape, trees, fold(shape, partition.blocks), partition.first, partition.end))
         assert not rows.keys() & got.keys()
         got, count = got | rows, count + 1
     assert count > 1
@@ -118,22 +118,22 @@ EMISSIONS = [
 @pytest.mark.parametrize("emission", EMISSIONS, ids=str)
 def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch):
     """Jumps of the watermark over many windows and steps over few; nothing is kept in the process."""
-    monkeypatch.setattr(portions, "PORTION_BYTES", 6_000)
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", 6_000)
     monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", 600)
     monkeypatch.setattr(stripes, "CUT_BYTES", 100)
     monkeypatch.setattr(state_memory, "KEPT_BYTES", 0)
     rng = random.Random(seed)
     kind = Even.of(rng.choice([4, 9]), 1) if seed % 3 else Even.of(7, 2)
     stream = Scenario(kind, emission, 3_000 if emission.fires_late else 0, results=SOURCES)
-    now, most, aside = 0, rng.choice([8, 25]), []
-    put = portions.Aside.put
-    monkeypatch.setattr(portions.Aside, "put", lambda self, block: aside.append(len(block)) or put(self, block))
+    now, most, spilled = 0, rng.choice([8, 25]), []
+    put = partitions.SpillFile.put
+    monkeypatch.setattr(partitions.SpillFile, "put", lambda self, block: spilled.append(len(block)) or put(self, block))
     for _ in range(6):
         now += rng.choice([1, 3, 25])
         records = [((now - rng.choice([0, 1, 4])) * 1000, rng.randrange(most), rng.randrange(99)) for _ in range(80)]
         stream.step([record for record in records if record[0] >= 0], rng.choice([0, now - 2]))
     stream.drain()
-    assert aside or isinstance(emission, OnUpdateLatest), (
+    assert spilled or isinstance(emission, OnUpdateLatest), (
         "something did not fit; of the newest windows there may be too few"
     )
 
@@ -141,12 +141,12 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("emission", [on_update(), on_update(latest_only=True), early(records=3)], ids=str)
 def test_what_a_process_holds_is_taken_a_few_keys_at_a_time(emission, monkeypatch):
-    """It is in memory in any case, so that nothing of it is put aside."""
-    monkeypatch.setattr(portions, "PORTION_BYTES", 8_000)
+    """It is in memory in any case, so that nothing of it is spilled."""
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", 8_000)
     taken = []
 
     def counted(*arguments):
-        found = list(portions.in_memory(*arguments))
+        found = list(partitions.in_memory(*arguments))
         taken.append(len(found))
         return found
 
@@ -163,8 +163,8 @@ def test_what_a_process_holds_is_taken_a_few_keys_at_a_time(emission, monkeypatc
 
 def test_nodes_made_anew_a_few_slices_at_a_time_hold_each_row_once(monkeypatch):
     """Behind a jump, in a close of several windows: some steps are of nothing but slices that enter in it."""
-    monkeypatch.setattr(portions, "PORTION_BYTES", 1500)
-    monkeypatch.setattr(closing, "PORTION_BYTES", 1)
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", 1500)
+    monkeypatch.setattr(closing, "PARTITION_BYTES", 1)
     stream, at = Scenario(Even.of(15, 1), on_close(), results=("sum", "floats")), 0
     for watermark in (*range(0, 8), 100, *range(108, 140, 8)):
         ahead = watermark + 12
@@ -174,15 +174,15 @@ def test_nodes_made_anew_a_few_slices_at_a_time_hold_each_row_once(monkeypatch):
 
 
 def test_a_window_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(portions, "PORTION_BYTES", 20_000)
-    monkeypatch.setattr(portions, "WINDOW_BYTES", 20_000)
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", 20_000)
+    monkeypatch.setattr(partitions, "WINDOW_BYTES", 20_000)
     monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", 2_000)
     shape = shape_of(hopping(6), cases("joined"))
     for length, fits in ((900, True), (5_000, False)):
         made = [block_of(shape, cases("joined"), [(index * 1000, 7, "x" * length)], pa.string()) for index in range(60)]
-        found = portions.portions(shape, [made], 3, 50)
+        found = partitions.key_partitions(shape, [made], 3, 50)
         if fits:
-            assert sum(portion.end - portion.first for portion in found) == 47
+            assert sum(partition.end - partition.first for partition in found) == 47
             continue
         with pytest.raises(
             TooLarge,
@@ -265,8 +265,8 @@ def test_long_partials_are_folded_shipped_stored_and_put_out_a_few_at_a_time(mon
     monkeypatch.setattr(preaggregate, "CHUNK_BYTES", bound)
     monkeypatch.setattr(preaggregate, "FIRST_ROWS", 10)
     monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", bound // 4)
-    monkeypatch.setattr(portions, "PORTION_BYTES", bound)
-    monkeypatch.setattr(closing, "PORTION_BYTES", bound)
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", bound)
+    monkeypatch.setattr(closing, "PARTITION_BYTES", bound)
     monkeypatch.setattr(matrix, "PORTION_BYTES", bound)
     monkeypatch.setattr(output, "FRAME_BYTES", bound)
     stage = preaggregate.PreAggregate(shape, ((0,),), (0, 1))
@@ -298,7 +298,7 @@ import numpy as np, pyarrow as pa
 from oracle import FINGERPRINT, cases, hopping, moment, shape_of
 from slicing import on_change, on_close, on_update
 from slicing.assembly.trees import matrix
-from slicing.assembly import partitions as portions
+from slicing.assembly import partitions
 from slicing.content import sizes
 from slicing.engines.sliced import closing
 from slicing.state import bucket_cache as memory
@@ -309,8 +309,7 @@ from test_memory import DiskStore
 
 emission, tree, keys, n, ahead, bound = eval(sys.argv[1]), *sys.argv[2:3], *map(int, sys.argv[3:7])
 if bound:
-    for module in (matrix, closing, portions):
-        module.PORTION_BYTES = bound
+    matrix.PORTION_BYTES = closing.PARTITION_BYTES = partitions.PARTITION_BYTES = bound
     closing.FRAME_ROWS, sizes.PAGE_BYTES, memory.KEPT_BYTES = bound // 64, bound // 8, bound
 shape = shape_of(hopping(n), cases("sum" if tree == "two_layer" else "floats"))
 names = pa.table({"k0": np.arange(keys) * 7919})
@@ -376,7 +375,7 @@ def peaks(*arguments):
     ["on_close()", *(pytest.param(each, marks=pytest.mark.long) for each in ("on_change()", "on_update()"))],
 )
 @pytest.mark.parametrize("ahead", [1, pytest.param(0, marks=pytest.mark.long)])
-def test_a_jump_takes_a_few_portions_however_much_is_stored(emission, tree, ahead):
+def test_a_jump_takes_a_few_partitions_however_much_is_stored(emission, tree, ahead):
     """A million rows, 50 MiB in memory; what was fed ahead waits to enter when the watermark jumps."""
     fed, most, rows = peaks(emission, tree, 2_000, 500, ahead, 2 << 20)
     assert rows

@@ -15,7 +15,7 @@ from scenarios.kinds import KINDS
 from scenarios.scenario import Process, Scenario
 from scenarios.streams import stream
 
-from slicing.assembly import partitions as portions
+from slicing.assembly import partitions
 from slicing.assembly.trees import nodes, three_layer
 from slicing.content import sizes
 from slicing.engines.sliced import closing
@@ -78,7 +78,9 @@ def of_any_size(rng, monkeypatch):
     if stripe:
         monkeypatch.setattr(slice_groups, "page_stripe", lambda longest: stripe)
     monkeypatch.setattr(closing, "FRAME_ROWS", rng.choice([1, 50, 10**6]))
-    monkeypatch.setattr(portions, "PORTION_BYTES", rng.choice([6000, portions.PORTION_BYTES, portions.PORTION_BYTES]))
+    monkeypatch.setattr(
+        partitions, "PARTITION_BYTES", rng.choice([6000, partitions.PARTITION_BYTES, partitions.PARTITION_BYTES])
+    )
     monkeypatch.setattr(nodes, "FILLED_SHARE", rng.choice([0, 0.25, 2]))
     monkeypatch.setattr(nodes, "FILLED_CELLS", rng.choice([1, 20, 10**6]))
     monkeypatch.setattr(three_layer, "FEW_KEYS", rng.choice([0, 2, 1000]))

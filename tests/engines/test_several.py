@@ -105,11 +105,11 @@ def rows(shape, frames):
     found = {}
     for frame in frames:
         others = [number for number in range(len(shape.family.families)) if number != frame.family]
-        sides = [(frame.family, frame), *zip(others, frame.beside, strict=False)]
+        sides = [(frame.family, frame), *zip(others, frame.aligned, strict=False)]
         for number, side in sides:
             old = frame.old
             if old is not None and number != frame.family:
-                old = old.beside[others.index(number)]
+                old = old.aligned[others.index(number)]
             own = shape.over(shape.family.families[number])
             start, end = own.family.window_start(side.windows), own.family.window_end(side.windows)
             keys = side.names["k0"].take(pa.array(side.keys)).to_pylist()

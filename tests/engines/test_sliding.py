@@ -14,7 +14,7 @@ from scenarios.scenario import Process, Scenario, records_of
 from scenarios.streams import stream
 
 from slicing import Aggregate, group_by, tumbling
-from slicing.assembly.ranges import window_references as places
+from slicing.assembly.ranges import window_references
 from slicing.engines.sliding.bucket import INSTANTS
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.sliding import SlidingPlan
@@ -29,7 +29,7 @@ def made(window, *given, results=("sum",), **options):
 
 @pytest.mark.parametrize("seed", seeds(2, 6))
 def test_bounded_input_has_all_windows_and_the_bits_of_the_stream(seed, monkeypatch):
-    monkeypatch.setattr(places, "PORTION_BYTES", 4000)  # several windows, and not all
+    monkeypatch.setattr(window_references, "PORTION_BYTES", 4000)  # several windows, and not all
     rng = random.Random(seed)
     unit, difference = rng.choice([(1000, 20), (1, 9000)])
     window = sliding(f"{difference * unit} microseconds", unit=f"{unit} microseconds", right=seed % 2 == 0)
@@ -214,8 +214,10 @@ def test_few_combines_for_a_window():
     shape = shape_of(sliding("15 milliseconds", right=False).family, [Case(highest, max)])
     block = block_of(shape, [Case(highest, max)], [(1000 * at, 1, at) for at in range(count)])
     calls.clear()
-    rows = places.by_key(shape, block)
-    (frame,) = places.assemble_places(shape, rows, places.places(shape.family, rows))
+    rows = window_references.by_key(shape, block)
+    (frame,) = window_references.assemble_references(
+        shape, rows, window_references.window_references(shape.family, rows)
+    )
     assert frame.partials[0][0].tolist() == list(range(count))
     assert sum(calls) <= 2 * 4 * count
 

@@ -7,7 +7,7 @@ import pytest
 
 import combinators as C
 from slicing import Aggregate, hopping, tumbling, unbounded
-from slicing.aggregates.dry_run import trial
+from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
@@ -183,7 +183,7 @@ def test_laws_that_are_not_tried_are_said():
 def test_functions_that_run_by_rows_are_said_with_the_reason():
     aggregate = replace(ADDED, agg=lambda acc, v: (acc[0] + len(str(v)), acc[1] + v), columns=None)
     made = kernel("mine", aggregate)
-    trial(made, ("bigint",))
+    dry_run(made, ("bigint",))
     text = str(Plan(HOUR, Shape(HOUR.family, (), (made,)), ("three_layer",), True, 4, 2))
     assert "only `combine`  traced in part  f0 bigint" in text
     assert "by rows: mine: `agg` since it makes text of a value" in text.splitlines()

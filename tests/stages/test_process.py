@@ -396,7 +396,7 @@ def test_what_is_no_row_is_told_by_key_and_window(returned, message):
 
 def test_a_window_that_is_too_large_says_how_large(monkeypatch):
     monkeypatch.setattr(partitions, "WINDOW_BYTES", 1 << 14)
-    monkeypatch.setattr(partitions, "PORTION_BYTES", 1 << 14)
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", 1 << 14)
     records = [(number * 1000, "a", number) for number in range(60_000)]
     with pytest.raises(TooLarge, match=r"got 0.4\d* MiB of 30,000 records for key \('a',\) in window"):
         Play(hopping("1 minute", advance="30 seconds"), counted, "n long").stream([records])
@@ -405,10 +405,10 @@ def test_a_window_that_is_too_large_says_how_large(monkeypatch):
 
 
 def test_more_records_than_fit_at_once(monkeypatch):
-    """Portions of keys and of windows, with the rows of one portion."""
+    """Partitions of keys and of windows, with the rows of one partition."""
     records = same_times_apart(shifted(random_records(2, 3000, 40 * MINUTE, keys=20)))
     whole = Play(hopping("10 minutes", advance="1 minute"), listed, LISTED).stream(cut(records, 3, 900), 400 * MINUTE)
-    monkeypatch.setattr(partitions, "PORTION_BYTES", 1 << 13)
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", 1 << 13)
     parts = Play(hopping("10 minutes", advance="1 minute"), listed, LISTED).stream(cut(records, 3, 900), 400 * MINUTE)
     assert sorted(whole) == sorted(parts)
 

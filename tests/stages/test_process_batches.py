@@ -47,8 +47,8 @@ def by_parts(key, window, records, context):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Portions, pages and parts of few records; the windows that have been in a file."""
-    monkeypatch.setattr(partitions, "PORTION_BYTES", 250)
+    """Partitions, pages and parts of few records; the windows that have been in a file."""
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", 250)
     monkeypatch.setattr(sizes, "PAGE_BYTES", 80)
     monkeypatch.setattr(record_file, "PART_ROWS", PART)
     files = []

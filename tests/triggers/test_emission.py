@@ -40,7 +40,7 @@ from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.assembly.comparing import result_codes
-from slicing.assembly.ranges.point_lookups import pick
+from slicing.assembly.ranges.point_lookups import lookup
 from slicing.content import block as blocks_block
 from slicing.content import marks as blocks_marks
 from slicing.content import sizes
@@ -189,7 +189,7 @@ def test_chosen_windows_are_those_of_the_assembly(seed):
     names = {name: code for code, name in enumerate(block.names["k0"].to_pylist())}
     places = [(names[key], window) for key, window in expected] + [(0, 10**6)]
     keys, windows = (np.array(column) for column in zip(*places, strict=True))
-    found = pick(shape, block, keys, windows)
+    found = lookup(shape, block, keys, windows)
     assert found.records[-1] == 0
     got = results(shape, [found.take(np.arange(len(places) - 1))])
     assert got.keys() == expected.keys()
@@ -549,7 +549,7 @@ def test_the_header_stays_as_small_as_it_was_in_plain_on_close():
 
 
 def test_fieldwise_aggregates_are_joined_by_stripes():
-    """Dense keys, n = 400: at most 2 sqrt(n) combines per window that is picked."""
+    """Dense keys, n = 400: at most 2 sqrt(n) combines per window that is looked up."""
     calls = []
 
     def combine(a, b):
@@ -562,7 +562,7 @@ def test_fieldwise_aggregates_are_joined_by_stripes():
     block = block_of(shape, [case], evenly(family, range(1000)))
     calls.clear()
     windows = np.arange(600)
-    pick(shape, block, np.zeros(600, np.int64), windows)
+    lookup(shape, block, np.zeros(600, np.int64), windows)
     assert sum(calls) <= 2 * 1000 + 600 * 2 * 20
 
 

@@ -159,9 +159,9 @@ def test_a_wide_row_that_shows_what_the_row_before_showed_is_not_emitted():
         for frame in bucket.close(moment(now)):
             keys = frame.names["k0"].take(frame.keys).to_pylist()
             sides = [
-                results_of(wide.shape.over(wide.shape.family.families[0]), side) for side in (frame, *frame.beside)
+                results_of(wide.shape.over(wide.shape.family.families[0]), side) for side in (frame, *frame.aligned)
             ]
-            held = [side.records for side in (frame, *frame.beside)]
+            held = [side.records for side in (frame, *frame.aligned)]
             ends = wide.shape.family.families[frame.family].window_end(frame.windows).tolist()
             for at, key in enumerate(keys):
                 row = [side[at][0] if records[at] else None for side, records in zip(sides, held, strict=True)]

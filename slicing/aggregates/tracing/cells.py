@@ -52,7 +52,7 @@ class Cells:
         """Return partials of this shape with `init` in every cell."""
         return [np.full(shape, item, dtype=dtype) for item, dtype in zip(self.init, self.dtypes, strict=True)]
 
-    def places(self, columns: Sequence[Array]) -> Array | None:
+    def references(self, columns: Sequence[Array]) -> Array | None:
         """Return the references of cells with spilled partials, negative in other cells; None if there are none."""
         return None if self.carrier is None else SPILL.found(columns[self.carrier])
 
@@ -70,10 +70,10 @@ class Cells:
         """Return the partials of one-dimensional columns in the form that a user's function takes."""
         lists = [column.tolist() for column in columns]
         items = lists[0] if self.is_single else list(zip(*lists, strict=True))
-        places = self.places(columns)
-        if places is not None:
-            for at in np.flatnonzero(places >= 0).tolist():
-                items[at] = SPILL.partials[int(places[at])]
+        references = self.references(columns)
+        if references is not None:
+            for at in np.flatnonzero(references >= 0).tolist():
+                items[at] = SPILL.partials[int(references[at])]
         return items
 
     def columns(self, items: list[Any]) -> Partials:

@@ -13,8 +13,8 @@ from slicing.aggregates.fields import FLOATS, INTEGERS, Field
 from slicing.aggregates.tracing.exact import DTYPES, Calculation, Column, Mask, is_static, nulls
 from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
 from slicing.aggregates.tracing.paths import Path, Tree, explore, merged
-from slicing.aggregates.tracing.rebound import Check, checked, copied
-from slicing.aggregates.tracing.tracers import Opaque, StandIn, expr_of, is_number
+from slicing.aggregates.tracing.rebound import Check, checked, rebound
+from slicing.aggregates.tracing.tracers import OpaqueTracer, Tracer, expr_of, is_number
 
 TYPES = {"boolean": "bool", **dict.fromkeys(INTEGERS, "int"), **dict.fromkeys(FLOATS, "float")}
 """Python's number types by kind; other kinds have no entry."""
@@ -68,7 +68,7 @@ def traced_function(function: Any, arguments: Arguments, returned: Returned) -> 
     graph = Graph()
 
     def run(path: Path) -> tuple[Expr, ...]:
-        return returned(path, copied(function, path)(*arguments(path)))
+        return returned(path, rebound(function, path)(*arguments(path)))
 
     tree = explore(graph, run)
     outputs = merged(graph, tree)
@@ -94,7 +94,7 @@ class Signature:
 
         def made(path: Path) -> Any:
             parts = tuple(
-                StandIn(path, path.graph.input(name, -1 if self.is_single else at, type_))
+                Tracer(path, path.graph.input(name, -1 if self.is_single else at, type_))
                 for at, type_ in enumerate(types or self.types)
             )
             return parts[0] if self.is_single else parts
@@ -168,8 +168,8 @@ def _value(path: Path, at: int, type_: str, nulls: bool) -> Any:
     if nulls and path.decide(path.graph.input("null", at, "bool")):
         return None
     if type_ not in DTYPES:
-        return Opaque(path, type_)
-    return StandIn(path, path.graph.input("value", at, type_))
+        return OpaqueTracer(path, type_)
+    return Tracer(path, path.graph.input("value", at, type_))
 
 
 def _check_coerced(

@@ -136,12 +136,12 @@ class TracedKernel(Kernel):
         agg = self.traced_agg([_type(value) for value in values])
         if agg is None or count <= self.small or not agg.formula.holds():
             return self._rows_fold(values, starts, count, onto)
-        begun = self.spread(len(starts)) if onto is None else onto
-        folded = None if agg.steps is None else self._summed(agg, values, starts, count, begun)
+        accs = self.spread(len(starts)) if onto is None else onto
+        folded = None if agg.steps is None else self._summed(agg, values, starts, count, accs)
         if folded is not None:
             return folded
         try:
-            return self._by_position(agg.formula, values, starts, count, begun)
+            return self._by_position(agg.formula, values, starts, count, accs)
         except RowFailure:
             return self._rows_fold(values, starts, count, onto)  # which also fails, at the record where rows fail first
 
@@ -188,7 +188,7 @@ class TracedKernel(Kernel):
 
     def _sums_fit(self, partials: Partials, longest: int, joins: Sequence[Step]) -> bool:
         """Return whether no sum of `longest` items can exceed 64 bits, and the order of floats does not matter."""
-        if self.cells.places(partials) is not None or self.cells.reserved(partials) is not None:
+        if self.cells.references(partials) is not None or self.cells.reserved(partials) is not None:
             return False
         return all(
             each.op == "keep" or _fits(column, each.op, type_, longest)
@@ -203,7 +203,7 @@ class TracedKernel(Kernel):
         """Return the results of `lower` by columns; None if a cell needs Python."""
         if self._lower is None or not self._lower.holds():
             return None
-        if self.cells.places(partials) is not None:
+        if self.cells.references(partials) is not None:
             return None
         arrays, bad = self._lower.run(self._named("a", partials), len(partials[0]))
         return None if bad is not None and np.any(bad) else arrays
@@ -218,7 +218,7 @@ class TracedKernel(Kernel):
         return self.rows.results_to_arrow(self._objects(partials), dictionary)
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
-        if self.cells.places(partials) is None:
+        if self.cells.references(partials) is None:
             try:
                 return [_to_arrow(column, field.kind) for column, field in zip(partials, self.fields, strict=True)]
             except _UNFIT:
@@ -256,7 +256,7 @@ class TracedKernel(Kernel):
             return [column.reshape(shape) for column in flat]
         if formula is None or len(a[0]) <= self.small or not formula.holds():
             return self._columns(name, self._called(name, a, b))
-        apart = either(*(None if places is None else places >= 0 for places in map(self.cells.places, (a, b))))
+        apart = either(*(None if found is None else found >= 0 for found in map(self.cells.references, (a, b))))
         made, bad = formula.run({**self._named(names[0], a), **self._named(names[1], b)}, len(a[0]))
         made = _own(made, [*a, *b])
         return self._mended(
@@ -299,16 +299,16 @@ class TracedKernel(Kernel):
             column[at] = new
         return made
 
-    def _summed(self, agg: _Agg, values: Sequence[Any], starts: Array, count: int, begun: Partials) -> Partials | None:
+    def _summed(self, agg: _Agg, values: Sequence[Any], starts: Array, count: int, accs: Partials) -> Partials | None:
         """Combine the values of all records of a group first, then with the partial; None if that is not exact."""
         sizes = np.diff(np.append(starts, count))
         longest, types = int(sizes.max()), self.signature.types
-        if self.cells.places(begun) is not None:
+        if self.cells.references(accs) is not None:
             return None
         made, bad = [], None
         with np.errstate(all="ignore"):
             calculation = Calculation(_value_inputs(values, self.aggregate.nulls))
-            for each, type_, acc in zip(agg.steps or [], types, begun, strict=True):
+            for each, type_, acc in zip(agg.steps or [], types, accs, strict=True):
                 if each.added is None:
                     made.append(acc)
                     continue
@@ -322,15 +322,15 @@ class TracedKernel(Kernel):
             return None
         if self.cells.reserved(made) is not None:
             return None
-        return _own(made, [*begun, *map(np.ma.getdata, values)])
+        return _own(made, [*accs, *map(np.ma.getdata, values)])
 
     def _by_position(
-        self, formula: Formula, values: Sequence[Any], starts: Array, count: int, begun: Partials
+        self, formula: Formula, values: Sequence[Any], starts: Array, count: int, accs: Partials
     ) -> Partials:
         """Fold the k-th records of all groups in one call; this is the same order as by rows."""
 
         def one(acc: Partials, at: Array) -> Partials:
-            apart = self.cells.places(acc)
+            apart = self.cells.references(acc)
             here = [value[at] for value in values]
             made, bad = formula.run({**self._named("acc", acc), **_value_inputs(here, self.aggregate.nulls)}, len(at))
             return self._mended(
@@ -344,7 +344,7 @@ class TracedKernel(Kernel):
         def rest(acc: Partials, items: Array, heads: Array) -> Partials:
             return self._rows_fold([value[items] for value in values], heads, len(items), acc)
 
-        return self._in_turn(begun, starts, np.diff(np.append(starts, count)), one, rest, first=0)
+        return self._in_turn(accs, starts, np.diff(np.append(starts, count)), one, rest, first=0)
 
     def _one_each(self, values: Sequence[Any], acc: Partials) -> list[Any]:
         """Return the partials after adding one record to each, by rows."""
@@ -390,10 +390,10 @@ class TracedKernel(Kernel):
         parts = []
         for place, (first, end) in enumerate(pairwise(edges)):
             groups = slice(place * PIECE, (place + 1) * PIECE)
-            begun = None if onto is None else self.cells.objects([column[groups] for column in onto])
+            accs = None if onto is None else self.cells.objects([column[groups] for column in onto])
             own = starts[groups] - first
             try:
-                made = self.rows.folded([value[first:end] for value in values], own, end - first, begun)
+                made = self.rows.folded([value[first:end] for value in values], own, end - first, accs)
                 parts.append(self._checked("agg", made, own))
             except RowFailure as failure:
                 raise failure.at(first + failure.index) from failure.__cause__
@@ -412,7 +412,7 @@ class TracedKernel(Kernel):
 
     def _rows_joined(self, acc: Partials, partials: Partials, starts: Array) -> Partials:
         """Combine runs of partials into `acc`, the partials before them, by rows."""
-        together = [np.insert(column, starts, begun) for column, begun in zip(partials, acc, strict=True)]
+        together = [np.insert(column, starts, first) for column, first in zip(partials, acc, strict=True)]
         return self._rows_reduce(together, starts + np.arange(len(starts)))
 
     def _rows_reduce(self, partials: Partials, starts: Array) -> Partials:

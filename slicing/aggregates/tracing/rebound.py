@@ -14,8 +14,8 @@ from typing import Any
 
 from slicing.aggregates.tracing.expressions import Untraceable
 from slicing.aggregates.tracing.paths import Path
-from slicing.aggregates.tracing.shims import Doubles, Shim
-from slicing.aggregates.tracing.tracers import Opaque, StandIn
+from slicing.aggregates.tracing.shims import Shim, Shims
+from slicing.aggregates.tracing.tracers import OpaqueTracer, Tracer
 
 _REFUSED = {
     "STORE_GLOBAL": "it writes the global `{}`",
@@ -34,7 +34,7 @@ _REFUSED = {
 _CONSTANTS = (bool, int, float, str, bytes, type(None))
 _CATCHABLE = frozenset({ArithmeticError, AssertionError, OverflowError, ValueError, ZeroDivisionError})
 """Exceptions of numbers that tracers never raise. A wider handler could hide an exception that only a tracer raises."""
-_OWN = {name for kind in (StandIn, Opaque, Shim) for name in dir(kind)} | {"_name", "_path"}
+_OWN = {name for kind in (Tracer, OpaqueTracer, Shim) for name in dir(kind)} | {"_name", "_path"}
 """Attributes of tracers and shims that numbers and modules do not have."""
 _GENERATOR = 0x20 | 0x80 | 0x100 | 0x200
 _MISSING = object()
@@ -52,9 +52,9 @@ def checked(function: Any) -> list[Check]:
     return found
 
 
-def copied(function: Any, path: Path) -> Callable[..., Any]:
+def rebound(function: Any, path: Path) -> Callable[..., Any]:
     """Return a checked function rebound to the shims of one path."""
-    return _Copies(Doubles(path)).of(function)  # type: ignore[no-any-return]
+    return _ReboundFunctions(Shims(path)).of(function)  # type: ignore[no-any-return]
 
 
 def _check(function: Any, found: list[Check], seen: set[int]) -> None:
@@ -102,7 +102,7 @@ def _check(function: Any, found: list[Check], seen: set[int]) -> None:
 def _check_known(function: Any) -> None:
     from_module = getattr(function, "__module__", None)
     if isinstance(function, type) or type(function) is BuiltinFunctionType:
-        if _doubles().of(function) is None:
+        if _shims().of(function) is None:
             raise Untraceable(f"it calls `{_named(function)}`")
         return
     raise Untraceable(f"it is no plain function but a {type(function).__name__} of {from_module or 'no module'}")
@@ -112,7 +112,7 @@ def _check_value(value: Any, what: str, found: list[Check], seen: set[int]) -> N
     if isinstance(value, tuple) and type(value) is tuple:
         for item in value:
             _check_value(item, what, found, seen)
-    elif type(value) in _CONSTANTS or _doubles().of(value) is not None:
+    elif type(value) in _CONSTANTS or _shims().of(value) is not None:
         return
     elif type(value) in (FunctionType, partial):
         _check(value, found, seen)
@@ -176,7 +176,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yield the globals and builtins that a function reads, by name."""
-    known = _doubles().builtins
+    known = _shims().builtins
     names = {
         str(step.argval)
         for code in _codes(function.__code__)
@@ -215,11 +215,11 @@ def _named(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-class _Copies:
+class _ReboundFunctions:
     """The rebound functions of one path, each function once."""
 
-    def __init__(self, doubles: Doubles):
-        self.doubles = doubles
+    def __init__(self, shims: Shims):
+        self.shims = shims
         self._made: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
@@ -233,11 +233,11 @@ class _Copies:
             return self._function(value)
         if type(value) is tuple:
             return tuple(map(self.of, value))
-        double = self.doubles.of(value)
-        return value if double is None else double
+        shim = self.shims.of(value)
+        return value if shim is None else shim
 
     def _function(self, function: FunctionType) -> FunctionType:
-        around: dict[str, Any] = {"__builtins__": self.doubles.builtins, "__name__": "traced"}
+        around: dict[str, Any] = {"__builtins__": self.shims.builtins, "__name__": "traced"}
         cells = tuple(CellType() for _ in function.__closure__ or ())
         copy = FunctionType(function.__code__, around, function.__name__, None, cells)
         self._made[id(function)] = copy
@@ -251,13 +251,13 @@ class _Copies:
         return copy
 
 
-_ANY: list[Doubles] = []
+_ANY: list[Shims] = []
 
 
-def _doubles() -> Doubles:
+def _shims() -> Shims:
     """Return shims without a real path, to find out which functions have one."""
     from slicing.aggregates.tracing.expressions import Graph
 
     if not _ANY:
-        _ANY.append(Doubles(Path(Graph(), [])))
+        _ANY.append(Shims(Path(Graph(), [])))
     return _ANY[0]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from slicing.aggregates.tracing.expressions import Expr
 from slicing.aggregates.tracing.paths import Path
-from slicing.aggregates.tracing.tracers import Opaque, StandIn, expr_of, is_number, noted, refuse_rest
+from slicing.aggregates.tracing.tracers import OpaqueTracer, Tracer, expr_of, is_number, noted, refuse_rest
 
 _ONE = [
     "acos",
@@ -146,8 +146,8 @@ class Shim:
 
     def __call__(self, /, *values: Any, **options: Any) -> Any:
         kinds = set(map(type, (*values, *options.values())))
-        if not self.of_items and StandIn not in kinds:
-            if Opaque in kinds:
+        if not self.of_items and Tracer not in kinds:
+            if OpaqueTracer in kinds:
                 self.path.refuse(f"it calls `{self.original.__name__}` of a value")
             return self.original(*values, **options)
         try:
@@ -174,7 +174,7 @@ class _Module:
         self._path.refuse(f"it calls `{self._name}.{name}`")
 
 
-class Doubles:
+class Shims:
     """The shims of one path."""
 
     def __init__(self, path: Path):
@@ -210,8 +210,8 @@ class Doubles:
         self.math.__dict__.update(functions)
         self.operator = _Module(path, "operator", {name: getattr(operator, name) for name in _OPERATORS})
         self._of: dict[int, Any] = {id(math): self.math, id(operator): self.operator}
-        self._of |= {id(getattr(builtins, name)): double for name, double in made.items()}
-        self._of |= {id(getattr(math, name)): double for name, double in functions.items()}
+        self._of |= {id(getattr(builtins, name)): shim for name, shim in made.items()}
+        self._of |= {id(getattr(math, name)): shim for name, shim in functions.items()}
         self._of |= {id(found): found for name in _OPERATORS for found in [getattr(operator, name)]}
 
     def of(self, value: Any) -> Any:
@@ -244,13 +244,13 @@ class Doubles:
 
     def _alike(self, x: Any, y: Any) -> bool:
         """Return whether `where` can choose: both are numbers of one type, and at least one is a tracer."""
-        if not (is_number(x) and is_number(y)) or StandIn not in (type(x), type(y)):
+        if not (is_number(x) and is_number(y)) or Tracer not in (type(x), type(y)):
             return False
         return expr_of(self.path, x).type == expr_of(self.path, y).type
 
     def _round(self, x: Any, digits: Any = None) -> Any:
         """Return `round`: half to even; with digits, Python's function is called for each item."""
-        if type(x) is not StandIn or (digits is not None and type(digits) is not int):
+        if type(x) is not Tracer or (digits is not None and type(digits) is not int):
             self.path.refuse("it rounds to digits that are not a constant")
         if digits is None:
             return noted(self.path, self.path.graph.rounded("round", x.expr))
@@ -275,7 +275,7 @@ class Doubles:
     def _sum(self, values: Any, start: Any = 0) -> Any:
         """Return the sum of integers; sums of floats are refused where Python compensates for rounding."""
         items = [start, *values]
-        if not {StandIn, Opaque} & set(map(type, items)):
+        if not {Tracer, OpaqueTracer} & set(map(type, items)):
             return sum(items[1:], start)
         floats = [item for item in items if is_number(item) and expr_of(self.path, item).type == "float"]
         if floats and sys.version_info >= (3, 12):
@@ -297,10 +297,10 @@ class Doubles:
 
     def _isinstance(self, x: Any, kinds: Any) -> bool:
         """Return `isinstance` of a number, whose type is known."""
-        if type(x) in (Opaque, Shim):
-            what = x.kind if type(x) is Opaque else "function"
+        if type(x) in (OpaqueTracer, Shim):
+            what = x.kind if type(x) is OpaqueTracer else "function"
             self.path.refuse(f"it asks for the type of a value of type {what}")
-        kind = getattr(builtins, x.expr.type) if type(x) is StandIn else type(x)
+        kind = getattr(builtins, x.expr.type) if type(x) is Tracer else type(x)
         return issubclass(kind, self._kinds(kinds))
 
     def _kinds(self, kinds: Any) -> Any:
@@ -324,13 +324,13 @@ class Doubles:
     def _each(self, name: str) -> Callable[..., Any]:
         original, most = getattr(math, name), 2 if name in _TWO else 1
 
-        def double(*values: Any) -> Any:
+        def shim(*values: Any) -> Any:
             if not all(map(is_number, values)) or len(values) > most:
                 self.path.refuse(f"it calls `math.{name}` in a way that is not known")
             args = tuple(self.path.graph.as_int(expr_of(self.path, value)) for value in values)
             return noted(self.path, self.path.graph.called(original, args, "float"))
 
-        return double
+        return shim
 
     def _float_expr(self, x: Any) -> Expr:
         if not is_number(x):

@@ -31,7 +31,7 @@ _REFUSED = {
 }
 
 
-class StandIn:
+class Tracer:
     """The tracer of an unknown number, with a type and a path. Unsupported uses stop the tracing."""
 
     __slots__ = ("expr", "path")
@@ -71,8 +71,8 @@ class StandIn:
         return noted(self.path, self.path.graph.unary(op, self.expr))
 
 
-def _operator(op: str, swapped: bool) -> Callable[[StandIn, Any], Any]:
-    def operate(self: StandIn, other: Any) -> Any:
+def _operator(op: str, swapped: bool) -> Callable[[Tracer, Any], Any]:
+    def operate(self: Tracer, other: Any) -> Any:
         if op in ("eq", "ne") and other is None:
             return op == "ne"
         if not is_number(other):
@@ -107,16 +107,16 @@ def refuse_rest(kind: type, why: Callable[[Any], str]) -> None:
 
 
 for _op in _BINARY:
-    setattr(StandIn, f"__{_op}__", _operator(_op, swapped=False))
-    setattr(StandIn, f"__r{_op}__", _operator(_op, swapped=True))
+    setattr(Tracer, f"__{_op}__", _operator(_op, swapped=False))
+    setattr(Tracer, f"__r{_op}__", _operator(_op, swapped=True))
 for _op in COMPARISONS:
-    setattr(StandIn, f"__{_op}__", _operator(_op, swapped=False))
+    setattr(Tracer, f"__{_op}__", _operator(_op, swapped=False))
 for _name, _why in _REFUSED.items():
-    setattr(StandIn, _name, _refusing(_why))
-refuse_rest(StandIn, lambda _: "it uses a value in a way that is not known")
+    setattr(Tracer, _name, _refusing(_why))
+refuse_rest(Tracer, lambda _: "it uses a value in a way that is not known")
 
 
-class Opaque:
+class OpaqueTracer:
     """The tracer of a value without a numpy equal: it may only be passed on or compared with None."""
 
     __slots__ = ("kind", "path")
@@ -128,17 +128,19 @@ class Opaque:
         self.path.refuse(f"it uses a value of type {self.kind}")
 
 
-refuse_rest(Opaque, lambda self: f"it uses a value of type {self.kind}")
+refuse_rest(OpaqueTracer, lambda self: f"it uses a value of type {self.kind}")
+# `explain` prints messages of Python with these names, for example of `str.join`.
+Tracer.__name__, OpaqueTracer.__name__ = "StandIn", "Opaque"
 
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a tracer or a number of Python's own types."""
-    return type(value) in (StandIn, bool, int, float)
+    return type(value) in (Tracer, bool, int, float)
 
 
 def expr_of(path: Path, value: Any) -> Expr:
     """Return the expression of a tracer or a constant."""
-    if type(value) is StandIn:
+    if type(value) is Tracer:
         if value.path is not path:
             path.refuse("it keeps values from one call to the next")
         return value.expr
@@ -149,4 +151,4 @@ def noted(path: Path, expr: Expr) -> Any:
     """Return the tracer of an expression, and let the path check the expression and its arguments."""
     for arg in expr.args:
         path.noted(arg)
-    return StandIn(path, path.noted(expr))
+    return Tracer(path, path.noted(expr))

@@ -94,13 +94,13 @@ class _Comparison:
         records = list(zip(*columns, strict=True)) if columns else [()] * RECORDS
         partials: list[Any] | None = None
         for _ in range(2):
-            good, begun = self._good(records, partials)
-            rounds = [(records, partials)] if len(good) == len(records) else [(records, partials), (good, begun)]
+            good, accs = self._good(records, partials)
+            rounds = [(records, partials)] if len(good) == len(records) else [(records, partials), (good, accs)]
             if not all(self._folds_agree(*each) for each in rounds):
                 return f"`agg` of `{self.kernel.label}` is not the same by columns as by rows"
             if not good:
                 break
-            onto = None if begun is None else self._held(self.kernel.rows, begun)
+            onto = None if accs is None else self._held(self.kernel.rows, accs)
             made = self._fold(self.kernel.rows, good, range(len(good)), onto)
             records, partials = good, made[1:] + made[:1]
         return self._of_partials(partials) if partials else ""
@@ -111,12 +111,12 @@ class _Comparison:
         held = [None if partials is None else self._held(kernel, partials) for kernel in kernels]
         for size in (1, 2):
             starts = range(0, len(records), size)
-            begun = [None if each is None else [column[: len(starts)] for column in each] for each in held]
+            accs = [None if each is None else [column[: len(starts)] for column in each] for each in held]
             rows, traced = (
                 _outcome(lambda k=k, s=starts, b=b: self._fold(k, records, s, b))  # type: ignore[misc]
-                for k, b in zip(kernels, begun, strict=True)
+                for k, b in zip(kernels, accs, strict=True)
             )
-            if not _equal(rows, traced) and not _equal(rows, traced, self._slack(records, starts, begun[1])):
+            if not _equal(rows, traced) and not _equal(rows, traced, self._slack(records, starts, accs[1])):
                 return False
         return True
 
@@ -125,9 +125,9 @@ class _Comparison:
         good: list[int] = []
         first = 0
         while first < len(records):
-            begun = None if partials is None else self._held(self.kernel.rows, partials[first:])
+            accs = None if partials is None else self._held(self.kernel.rows, partials[first:])
             made, found = _outcome(
-                lambda at=first, b=begun: self._fold(self.kernel.rows, records[at:], range(len(records) - at), b)  # type: ignore[misc]
+                lambda at=first, b=accs: self._fold(self.kernel.rows, records[at:], range(len(records) - at), b)  # type: ignore[misc]
             )
             until = len(records) if made else first + found[2]
             good += range(first, until)
@@ -140,7 +140,7 @@ class _Comparison:
         Sums in another order may differ by a small part of this size, and by any amount near the limit of floats.
         """
         agg, fields = self.kernel.traced_agg([TYPES.get(kind, kind) for kind in self.kinds]), []
-        begun = self.kernel.spread(len(starts)) if onto is None else onto
+        accs = self.kernel.spread(len(starts)) if onto is None else onto
         values, _ = self.kernel.values(self._arrays(records))
         with np.errstate(all="ignore"):
             calculation = Calculation(_value_inputs(values, self.kernel.aggregate.nulls))
@@ -151,7 +151,7 @@ class _Comparison:
                     continue
                 sizes = sum(_size(calculation.of(part).array) for part in walk([step.added]) if part.type == "float")
                 each = np.broadcast_to(sizes, (len(records),))
-                fields.append(np.add.reduceat(each, starts) + _size(begun[at]))
+                fields.append(np.add.reduceat(each, starts) + _size(accs[at]))
         return list(zip(*(field.tolist() for field in fields), strict=True))
 
     def _of_partials(self, partials: list[Any]) -> str:

@@ -35,17 +35,17 @@ class _Runs:
     place: Callable[[int], str]  # the key and the slice of a row, for error messages
 
 
-def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
+def lookup(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
     """Return window `windows[i]` of the key with code `keys[i]`, for every i, from a folded block.
 
     Empty windows hold `init()`. Combines per window: none for additive aggregates, else at most 2 sqrt(n). Preparation
     costs 2 combines per row of the block.
     """
-    return picked(shape, by_key(shape, block), keys, windows)
+    return lookup_sorted(shape, by_key(shape, block), keys, windows)
 
 
-def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
-    """Return the same as `pick`, from rows that are sorted by key and slice."""
+def lookup_sorted(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
+    """Return the same as `lookup`, from rows that are sorted by key and slice."""
     family = shape.family
     pairs = Pairs.over(block.index, len(block.names))
     at, edges = pairs.pack(block.keys, block.index), (family.first_slice(windows), family.end_slice(windows))
@@ -90,18 +90,20 @@ def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
     whole = runs.low == runs.starts[first]
     within, across = np.flatnonzero((first == last) & ~whole), np.flatnonzero(first < last)
     out = [column[runs.low] for column in rest]
-    begun = np.flatnonzero((first == last) & whole)
+    from_start = np.flatnonzero((first == last) & whole)
     for target, column, scanned in zip(out, columns, start, strict=True):
         target[within] = column[runs.low[within]]
-        target[begun] = scanned[runs.high[begun] - 1]
-    _walk(kernel, out, within, columns, runs.low[within] + 1, runs.high[within], runs.place)
+        target[from_start] = scanned[runs.high[from_start] - 1]
+    _combine_stepwise(kernel, out, within, columns, runs.low[within] + 1, runs.high[within], runs.place)
     totals = [column[ends - 1] for column in start]
-    _walk(kernel, out, across, totals, first[across] + 1, last[across], lambda i: runs.place(runs.starts[i]))
-    _walk(kernel, out, across, start, runs.high[across] - 1, runs.high[across], runs.place)
+    _combine_stepwise(
+        kernel, out, across, totals, first[across] + 1, last[across], lambda i: runs.place(runs.starts[i])
+    )
+    _combine_stepwise(kernel, out, across, start, runs.high[across] - 1, runs.high[across], runs.place)
     return out
 
 
-def _walk(
+def _combine_stepwise(
     kernel: Kernel,
     out: Partials,
     target: Array,

@@ -32,13 +32,15 @@ def before(column: Array) -> Array:
     return np.concatenate([np.zeros(1, column.dtype), np.cumsum(column, dtype=column.dtype)])
 
 
-def of_runs(kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]) -> Partials:
+def range_aggregates(
+    kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]
+) -> Partials:
     """Return the partial of rows `low[i]` up to but not including `high[i]`, for every i. Runs must not be empty.
 
     `place` names a row in error messages.
     """
     found = without_combines(kernel, columns, low, high)
-    return _doubled(kernel, columns, low, high, place) if found is None else found
+    return _by_sparse_table(kernel, columns, low, high, place) if found is None else found
 
 
 def without_combines(kernel: Kernel, columns: Partials, low: Array, high: Array) -> Partials | None:
@@ -49,7 +51,9 @@ def without_combines(kernel: Kernel, columns: Partials, low: Array, high: Array)
     return kernel.runs(columns, low, high)
 
 
-def _doubled(kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]) -> Partials:
+def _by_sparse_table(
+    kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]
+) -> Partials:
     """Return the partials of runs: one precomputed run per set bit of the length, the lowest bit first.
 
     This order combines a run from its oldest row on.

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.ranges.point_lookups import picked
+from slicing.assembly.ranges.point_lookups import lookup_sorted
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
@@ -77,4 +77,4 @@ def _windows(shape: Shape, block: Block, lows: Array, counts: Array, limit: int)
     for some in even_runs(0, total, limit):
         at = np.arange(*some)
         row = np.searchsorted(before, at, side="right") - 1
-        yield picked(shape, block, keys[row], lows[row] + at - before[row])
+        yield lookup_sorted(shape, block, keys[row], lows[row] + at - before[row])

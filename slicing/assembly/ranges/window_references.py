@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slicing.aggregates.arrays import Array, is_varying
-from slicing.assembly.ranges.range_aggregates import before, of_runs
+from slicing.assembly.ranges.range_aggregates import before, range_aggregates
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, order, show_place
 from slicing.content.folding import by_key
@@ -29,7 +29,7 @@ from slicing.windows.time.slices import FOREVER
 
 
 @dataclass(frozen=True)
-class Places:
+class WindowReferences:
     """References to windows of a block that is sorted by key and slice.
 
     Window `windows[i]` of the key with code `keys[i]` holds the rows `low[i]` up to but not including `high[i]`, at
@@ -44,12 +44,14 @@ class Places:
     def __len__(self) -> int:
         return len(self.windows)
 
-    def take(self, rows: Array | slice) -> Places:
+    def take(self, rows: Array | slice) -> WindowReferences:
         """Return the references at `rows`."""
-        return Places(self.windows[rows], self.keys[rows], self.low[rows], self.high[rows])
+        return WindowReferences(self.windows[rows], self.keys[rows], self.low[rows], self.high[rows])
 
 
-def places(family: SlidingFamily, block: Block, first: int = -FOREVER, end: int = FOREVER) -> Places:
+def window_references(
+    family: SlidingFamily, block: Block, first: int = -FOREVER, end: int = FOREVER
+) -> WindowReferences:
     """Return the windows `first` up to but not including `end` that exist for the keys of a block.
 
     The block must be sorted by key and slice.
@@ -70,12 +72,12 @@ def _within(windows: Array, keys: Array, first: int, end: int) -> tuple[Array, A
     return windows[inside], keys[inside]
 
 
-def located(family: SlidingFamily, block: Block, windows: Array, keys: Array) -> Places:
+def located(family: SlidingFamily, block: Block, windows: Array, keys: Array) -> WindowReferences:
     """Return references to the given windows, with the rows that they hold; the block is sorted by key and slice."""
     pairs = Pairs.over(block.index, len(block.names))
     at = pairs.pack(block.keys, block.index)
     low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in (windows, windows + family.longest))
-    return Places(windows, keys, low, high)
+    return WindowReferences(windows, keys, low, high)
 
 
 def _before_next(family: SlidingFamily, block: Block) -> Array:
@@ -88,10 +90,10 @@ def _before_next(family: SlidingFamily, block: Block) -> Array:
     return np.flatnonzero(same & near)
 
 
-def all_places(shape: Shape, blocks: Sequence[Block]) -> Iterator[Windows]:
+def all_references(shape: Shape, blocks: Sequence[Block]) -> Iterator[Windows]:
     """Yield all windows of a bucket of bounded input."""
     rows = by_key(shape, concat(shape, blocks))
-    return assemble_places(shape, rows, places(family_of(shape), rows))
+    return assemble_references(shape, rows, window_references(family_of(shape), rows))
 
 
 def family_of(shape: Shape) -> SlidingFamily:
@@ -100,7 +102,7 @@ def family_of(shape: Shape) -> SlidingFamily:
     return shape.family
 
 
-def assemble_places(shape: Shape, block: Block, at: Places) -> Iterator[Windows]:
+def assemble_references(shape: Shape, block: Block, at: WindowReferences) -> Iterator[Windows]:
     """Yield the windows of a folded block that is sorted by key and slice, in parts of about PORTION_BYTES.
 
     Combines: none for additive aggregates, else log2(m) per row and log2(m) per window of m rows.
@@ -108,13 +110,13 @@ def assemble_places(shape: Shape, block: Block, at: Places) -> Iterator[Windows]
     return (assembled(shape, block, some) for some in portions(shape, block, at))
 
 
-def portions(shape: Shape, block: Block, at: Places) -> Iterator[Places]:
+def portions(shape: Shape, block: Block, at: WindowReferences) -> Iterator[WindowReferences]:
     """Yield the references in parts whose windows take about PORTION_BYTES."""
     limit = at_once(PORTION_BYTES, _width(shape, block, at)) if len(at) else 1
     return (at.take(slice(*some)) for some in even_runs(0, len(at), limit))
 
 
-def assembled(shape: Shape, block: Block, at: Places) -> Windows:
+def assembled(shape: Shape, block: Block, at: WindowReferences) -> Windows:
     """Return the referenced windows, at least one, combined from the rows that they hold."""
     first, end = int(at.low[0]), int(at.high[-1])
     held, low, high = block.take(slice(first, end)), at.low - first, at.high - first
@@ -124,11 +126,11 @@ def assembled(shape: Shape, block: Block, at: Places) -> Windows:
         return show_place(shape.family, held.names, held.keys[row], held.index[row])
 
     pairs = zip(shape.kernels, held.partials, strict=True)
-    partials = [of_runs(kernel, columns, low, high, place) for kernel, columns in pairs]
+    partials = [range_aggregates(kernel, columns, low, high, place) for kernel, columns in pairs]
     return Windows(at.windows, at.keys, held.names, records[high] - records[low], partials, held.dictionaries)
 
 
-def _width(shape: Shape, block: Block, at: Places) -> float:
+def _width(shape: Shape, block: Block, at: WindowReferences) -> float:
     """Return the approximate bytes per window during assembly; growing partials take as much as their rows together."""
     row: float = (memory(shape, block) - block.names.nbytes) / max(1, len(block))
     grows = any(kernel.has_long_objects or any(map(is_varying, kernel.fields)) for kernel in shape.kernels)

@@ -196,7 +196,7 @@ class Rows:
     def in_lanes(self, stripe: int, first: int, keys: int) -> Rows:
         """Return the rows by position in their stripe; each stripe from `first` on has keys of its own.
 
-        For concatenated nodes (`on_end`), one per stripe.
+        For concatenated nodes (`concatenated`), one per stripe.
         """
         assert not isinstance(self.codes, slice)
         stripes, places = np.divmod(self.index, stripe)
@@ -213,7 +213,7 @@ class Rows:
 class Node:
     """One partial and a count of records per key; a key without records has exactly `init()`.
 
-    Several nodes can be concatenated to one (`on_end`): its keys are their keys, node after node.
+    Several nodes can be concatenated to one (`concatenated`): its keys are their keys, node after node.
     """
 
     def __init__(self, live: Live, chosen: tuple[int, ...], records: Array, partials: dict[int, Partials]):
@@ -317,7 +317,7 @@ class Node:
         code = index if isinstance(codes, slice) else int(codes[index])
         return show_key(self.live.names, code % len(self.live.names))
 
-    def apart(self, count: int) -> list[Node]:
+    def split(self, count: int) -> list[Node]:
         """Split a concatenation of `count` nodes into independent nodes, which grow with the keys."""
         keys = len(self.records) // count
         parts = [slice(at * keys, (at + 1) * keys) for at in range(count)]
@@ -363,7 +363,7 @@ class Node:
         return self.live.block(self.rows(), self.chosen)
 
 
-def on_end(nodes: Sequence[Node]) -> Node:
+def concatenated(nodes: Sequence[Node]) -> Node:
     """Concatenate nodes: key `k` of node `i` becomes key `i * keys + k`. The result does not grow with the keys."""
     if len(nodes) == 1:
         return nodes[0]

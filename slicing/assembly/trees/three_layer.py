@@ -37,7 +37,7 @@ from slicing.assembly.trees.node_keys import (
     suffix_from,
     total_of,
 )
-from slicing.assembly.trees.nodes import FILLED_CELLS, Live, Node, Rows, on_end
+from slicing.assembly.trees.nodes import FILLED_CELLS, Live, Node, Rows, concatenated
 from slicing.content.block import Block, empty
 from slicing.content.folding import regroup
 from slicing.content.sizes import at_once
@@ -146,9 +146,9 @@ class ThreeLayer:
             runs.append(self.run)
         suffixes = [self._suffix(oldest + self.step * at) for at in range(len(runs))]
         middle = self._middle()  # every read that may add keys comes before nodes are concatenated
-        total = on_end(suffixes)
-        total.join(on_end([middle] * len(runs)))
-        total.join(on_end(runs))
+        total = concatenated(suffixes)
+        total.join(concatenated([middle] * len(runs)))
+        total.join(concatenated(runs))
         return total
 
     def _start(self, window: int) -> int:
@@ -169,15 +169,15 @@ class ThreeLayer:
         entering = self.live.refresh(entering)
         keys = len(self.live.names)
         none = self.live.node(self.chosen)
-        suffixes, suffix = [], on_end([none] * (end - p))
+        suffixes, suffix = [], concatenated([none] * (end - p))
         for part in reversed(leaving.in_lanes(self.stripe, p, keys).by_slice(0, self.stripe)):
             suffix = suffix.with_older(part)
             suffixes.append(suffix)
-        runs, run = [], on_end([self.run, *[none] * (int(new[-1]) - q)])
+        runs, run = [], concatenated([self.run, *[none] * (int(new[-1]) - q)])
         for part in entering.in_lanes(self.stripe, q, keys).by_slice(0, self.stripe):
             run = run.with_newer(part)
             runs.append(run)
-        totals, middles = run.apart(int(new[-1]) - q + 1), []
+        totals, middles = run.split(int(new[-1]) - q + 1), []
         changes = (np.diff(old, prepend=old[0] - 1) != 0) | (np.diff(new, prepend=new[0] - 1) != 0)
         for at in np.flatnonzero(changes).tolist():
             while self.q < new[at]:
@@ -187,11 +187,11 @@ class ThreeLayer:
                 self._leave_stripe()
             middles.append(self._middle())
         place = (starts[-1] + self.n - 1) % self.stripe
-        self.run = runs[place].apart(len(totals))[-1]
+        self.run = runs[place].split(len(totals))[-1]
         assert keys == len(self.live.names), "nodes on end do not grow"
-        total = on_end(suffixes).pick((self.stripe - 1 - starts % self.stripe) * (end - p) + old - p)
-        total.join(on_end(middles).pick(np.cumsum(changes) - 1))
-        total.join(on_end(runs).pick((starts + self.n - 1) % self.stripe * len(totals) + new - q))
+        total = concatenated(suffixes).pick((self.stripe - 1 - starts % self.stripe) * (end - p) + old - p)
+        total.join(concatenated(middles).pick(np.cumsum(changes) - 1))
+        total.join(concatenated(runs).pick((starts + self.n - 1) % self.stripe * len(totals) + new - q))
         return total
 
     def _read_nodes(self, end: int) -> None:
@@ -378,9 +378,9 @@ class ThreeLayer:
 
     def _combined(self, rows: Rows, first: int, end: int) -> list[Node]:
         """Return the totals of some stripes; slices at the same position of their stripes are combined in one call."""
-        nodes = on_end([self.live.node(self.chosen) for _ in range(first, end)])
+        nodes = concatenated([self.live.node(self.chosen) for _ in range(first, end)])
         nodes.append_slices(rows.in_lanes(self.stripe, first, len(self.live.names)))
-        return nodes.apart(end - first)
+        return nodes.split(end - first)
 
     def save(self) -> None:
         """Write the nodes that have changed and that the next close needs."""

@@ -10,7 +10,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.choice import is_additive
 from slicing.assembly.trees.cache import TOTAL, Cache, node_of
-from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
+from slicing.assembly.trees.nodes import Live, Node, Rows, concatenated
 from slicing.windows.families.family import regular
 
 
@@ -37,9 +37,9 @@ class TwoLayer:
         The slices `entering` of `fresh` enter before each window, the slices `leaving` of `old` leave after it.
         """
         if self.additive:
-            came, gone = fresh.between(*_ends(entering)), old.between(*_ends(leaving))
-            if all(self._sums_fit(i, came, gone) for i in self.chosen):
-                return self._summed(came, entering, gone, leaving)
+            entered, left = fresh.between(*_ends(entering)), old.between(*_ends(leaving))
+            if all(self._sums_fit(i, entered, left) for i in self.chosen):
+                return self._summed(entered, entering, left, leaving)
         enter, leave, totals = iter(fresh.by_slice(*_ends(entering))), iter(old.by_slice(*_ends(leaving))), []
         for rows in enter:
             for part in (rows, *islice(enter, self.step - 1)):
@@ -47,16 +47,16 @@ class TwoLayer:
             totals.append(self.total.copy())
             for part in islice(leave, self.step):
                 self.total.remove(part)
-        return on_end(totals)
+        return concatenated(totals)
 
     def _sums_fit(self, i: int, *rows: Rows) -> bool:
         return self.live.shape.kernels[i].sums_fit(self.total.partials[i], *(part.partials[i] for part in rows))
 
-    def _summed(self, came: Rows, entering: range, gone: Rows, leaving: range) -> Node:
+    def _summed(self, entered: Rows, entering: range, left: Rows, leaving: range) -> Node:
         """Return the windows as cumulative sums of their differences; the last sum is kept for the next close."""
         keys, windows = len(self.live.names), len(entering) // self.step
-        plus = (came.index - entering.start) // self.step * keys + came.codes
-        minus = ((gone.index - leaving.start) // self.step + 1) * keys + gone.codes
+        plus = (entered.index - entering.start) // self.step * keys + entered.codes
+        minus = ((left.index - leaving.start) // self.step + 1) * keys + left.codes
         last = windows * keys
 
         def sums(total: Array, more: Array, less: Array) -> Array:
@@ -69,9 +69,9 @@ class TwoLayer:
             total[:] = grid[last:]
             return grid[:last]
 
-        records = sums(self.total.records, came.records, gone.records)
+        records = sums(self.total.records, entered.records, left.records)
         partials = {
-            i: [sums(*of) for of in zip(self.total.partials[i], came.partials[i], gone.partials[i], strict=True)]
+            i: [sums(*of) for of in zip(self.total.partials[i], entered.partials[i], left.partials[i], strict=True)]
             for i in self.chosen
         }
         return Node(self.live, self.chosen, records, partials)

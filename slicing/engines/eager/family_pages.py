@@ -134,13 +134,13 @@ class FamilyPages(FamilyProgress):
         """Return a frame with its aligned windows."""
         if not self.beside:
             return frame
-        return replace(frame, beside=tuple(each.filled(frame, page_of) for each in self.beside))
+        return replace(frame, aligned=tuple(each.filled(frame, page_of) for each in self.beside))
 
     def filled(self, frame: Windows, page_of: PageOf) -> Windows:
         """Return the windows of this family that are aligned with those of a frame, for the same keys."""
         assert self.primary is not None
         windows: Array = self.family.first_open(self.primary.window_end(frame.windows) - 1)
-        return self.windows.filled(replace(frame, windows=windows, beside=()), lambda at: page_of(self.windows, at))
+        return self.windows.filled(replace(frame, windows=windows, aligned=()), lambda at: page_of(self.windows, at))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """Yield the frames of this family as they are emitted: without repeated windows, and with its number."""

@@ -53,4 +53,4 @@ def beside_all(
             matched(shape, frame, aligned(frame.windows), block)
             for (shape, aligned), block in zip(members, found, strict=True)
         )
-        yield replace(frame, beside=tuple(sides))
+        yield replace(frame, aligned=tuple(sides))

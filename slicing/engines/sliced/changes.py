@@ -10,8 +10,8 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.comparing import differing, result_codes
-from slicing.assembly.partitions import InOrder, portions
-from slicing.assembly.ranges.point_lookups import pick
+from slicing.assembly.partitions import InOrder, key_partitions
+from slicing.assembly.ranges.point_lookups import lookup
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
@@ -48,9 +48,9 @@ class Changes:
             entered = FOREVER if self._together else progress.family.entered(first)
             sources = [self.slices.recent.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
             before = _distance(progress, first, until)
-            for portion in portions(progress.shape, sources, first, until, before):
-                (kept, new), inside = portion.blocks, portion.first > first
-                some = portion.first, portion.end, known or inside, self.tombstones
+            for partition in key_partitions(progress.shape, sources, first, until, before):
+                (kept, new), inside = partition.blocks, partition.first > first
+                some = partition.first, partition.end, known or inside, self.tombstones
                 yield from changes(
                     progress.shape, kept, new, *some, progress.compared, progress.whole, inside, progress.left
                 )
@@ -128,8 +128,8 @@ def changes(
         keys, windows = pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))
         some = np.unique(keys)
         old = old if known else old.take(slice(0))
-        there = whole(pick(shape, rows, keys, windows), rows)
-        last_one = whole(pick(shape, old, some, np.full(len(some), before_first)), old)
+        there = whole(lookup(shape, rows, keys, windows), rows)
+        last_one = whole(lookup(shape, old, some, np.full(len(some), before_first)), old)
         now, last = result_codes(shown, [there, last_one])
         heads = np.diff(keys, prepend=-1) != 0
         previous = np.append(-1, now[:-1])

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from slicing.assembly.assembling import assemble
-from slicing.assembly.partitions import PORTION_BYTES, InOrder, portions
+from slicing.assembly.partitions import PARTITION_BYTES, InOrder, key_partitions
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.assembly.trees.nodes import Live, Node, Rows
 from slicing.assembly.trees.three_layer import ThreeLayer
@@ -70,18 +70,18 @@ def at_once(close_range: CloseRange) -> Iterator[tuple[Windows, Block | None]]:
     sources = [close_range.stripes.read(oldest, min(end, close_range.entered)), close_range.fresh.parts(oldest, end)]
     if shape.keeps_records:  # records are concatenated in their order, however they are grouped
         sources = [chain(*sources)]
-    for portion in portions(shape, sources, close_range.first, close_range.until):
-        rows = fold(shape, portion.blocks)
-        portion.blocks.clear()  # otherwise they would be in memory twice
-        for frame in assemble(shape, close_range.trees, rows, portion.first, portion.end):
-            yield frame, rows if portion.is_all else None
+    for partition in key_partitions(shape, sources, close_range.first, close_range.until):
+        rows = fold(shape, partition.blocks)
+        partition.blocks.clear()  # otherwise they would be in memory twice
+        for frame in assemble(shape, close_range.trees, rows, partition.first, partition.end):
+            yield frame, rows if partition.is_all else None
 
 
 class Closing:
     """One close of windows with equal numbers of slices. It writes only the trees' nodes.
 
     `leaves_nodes` tells whether the nodes will be there for window `end`. Memory is bounded: slices are read together
-    only as long as they fit, see `portions`.
+    only as long as they fit, see `key_partitions`.
     """
 
     def __init__(self, close_range: CloseRange):
@@ -235,13 +235,13 @@ class Frame:
     @property
     def at_once(self) -> int:
         """The number of windows, of all keys, that fill a frame; at least one."""
-        rows = min(FRAME_ROWS, int(PORTION_BYTES / self._row))
+        rows = min(FRAME_ROWS, int(PARTITION_BYTES / self._row))
         return max(1, rows // max(1, len(self.live.names)))
 
     @property
     def is_full(self) -> bool:
         """Whether the collected windows fill a frame."""
-        return self.rows >= FRAME_ROWS or self.size >= PORTION_BYTES
+        return self.rows >= FRAME_ROWS or self.size >= PARTITION_BYTES
 
     def add(self, first: int, nodes: Sequence[Node]) -> None:
         """Add consecutive windows from `first` on; each of the nodes holds some of the kernels for all windows."""

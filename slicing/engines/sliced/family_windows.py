@@ -23,7 +23,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.partitions import InOrder
-from slicing.assembly.ranges.point_lookups import pick
+from slicing.assembly.ranges.point_lookups import lookup
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
@@ -204,14 +204,14 @@ class FamilyWindows(FamilyProgress):
         if not self.beside:
             return frame
         rows = under(rows, frame.names)
-        found = (pick(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
-        return replace(frame, beside=tuple(found))
+        found = (lookup(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
+        return replace(frame, aligned=tuple(found))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """Yield all rows of the keys of `marks` from slice `first` on; each block has some of the keys."""
         rows = (self.inside(of_keys(part, marks)) for part in self.slices.recent.since(first))
-        for portion in self.slices.portions(first)(self.shape, [rows]):
-            yield portion.blocks[0] if portion.is_all else of_keys(portion.blocks[0], marks)
+        for partition in self.slices.partitioning(first)(self.shape, [rows]):
+            yield partition.blocks[0] if partition.is_all else of_keys(partition.blocks[0], marks)
 
     def touched(self, marks: Block, first: int) -> Iterator[Windows]:
         """Yield the windows from `first` on that hold a row of `marks`."""
@@ -222,9 +222,9 @@ class FamilyWindows(FamilyProgress):
         keep = next((low for low, high in ranges if high > newest), None)
         rows = (of_keys(part, marks) for part in recent.slices(ranges, keep))
         sources = [rows, [as_marks(self.shape, marks)]]
-        for portion in self.slices.portions(ranges[0][0])(self.shape, sources, first, FOREVER):
-            slices, some = portion.blocks
-            for frame in touched(self.shape, self.trees, slices, some, portion.first, portion.end):
+        for partition in self.slices.partitioning(ranges[0][0])(self.shape, sources, first, FOREVER):
+            slices, some = partition.blocks
+            for frame in touched(self.shape, self.trees, slices, some, partition.first, partition.end):
                 yield self.complete(frame, slices)
 
     def around(self, marks: Block) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from slicing.assembly.assembling import assemble
-from slicing.assembly.partitions import portions
+from slicing.assembly.partitions import key_partitions
 from slicing.assembly.results import Windows
 from slicing.content.block import Block
 from slicing.content.folding import fold
@@ -45,10 +45,10 @@ def fired_again(progress: FamilyWindows, slices: Slices, new: Block, with_old: b
     ranges = around(progress.family, np.unique(late.index), progress.family.first_slice(state.first_accepting))
     stored = (of_keys(block, late) for low, high in ranges for block in slices.stored(low, high))
     sources = [chain(stored, [late]), [as_marks(shape, late)]] if shape.keeps_records else [stored, [late]]
-    for portion in portions(shape, sources, state.first_accepting, state.next_to_fire):
-        before, some = portion.blocks
+    for partition in key_partitions(shape, sources, state.first_accepting, state.next_to_fire):
+        before, some = partition.blocks
         both = before if shape.keeps_records else fold(shape, [before, some])
-        windows = portion.first, portion.end
+        windows = partition.first, partition.end
         for frame in touched(shape, trees, both, as_marks(shape, some), *windows):
             old = None
             if with_old:

@@ -10,8 +10,8 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
-from slicing.assembly.partitions import portions
-from slicing.assembly.ranges.point_lookups import picked
+from slicing.assembly.partitions import key_partitions
+from slicing.assembly.ranges.point_lookups import lookup_sorted
 from slicing.assembly.results import Windows
 from slicing.assembly.trees.covering import covering
 from slicing.content.block import Block, Shape
@@ -55,8 +55,8 @@ class SliceLookups:
         """Yield the windows of this shape that are looked up and hold a record."""
         first, end = self._slices(asked)
         rows = (asked.of_keys(block) for block in stored(first, end))
-        for portion in portions(self.shape, [rows]):
-            for frame in all_frames(self.shape, self.trees, portion.blocks[0], self.wide, self._assembling(asked)):
+        for partition in key_partitions(self.shape, [rows]):
+            for frame in all_frames(self.shape, self.trees, partition.blocks[0], self.wide, self._assembling(asked)):
                 family = self.shape.family.families[frame.family]
                 there = asked.starting(family.window_start(frame.windows)) & self._known(asked, family, frame.windows)
                 if there.any():
@@ -131,4 +131,4 @@ def latest(shape: Shape, rows: Block, first: int, by_end: bool = False) -> Itera
     windows = emitted_from(family, np.maximum(family.first_window(block.index[at]), first), by_end)
     there = windows <= family.last_window(block.index[at])
     if there.any():
-        yield picked(shape, block, block.keys[at[there]], windows[there])
+        yield lookup_sorted(shape, block, block.keys[at[there]], windows[there])

@@ -23,7 +23,7 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.choice import is_additive
 from slicing.assembly.results import Windows
 from slicing.assembly.trees.cache import TOTAL, node_of
-from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
+from slicing.assembly.trees.nodes import Live, Node, Rows, concatenated
 from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.engines.sliced.closing import CloseRange, Frame, at_once
@@ -107,7 +107,7 @@ class RunningClose:
         for first, end in pairwise(ends):
             total.append_slices(rows.between(first, end))
             totals.append(total.copy())
-        return on_end(totals)
+        return concatenated(totals)
 
     def _summed(self, total: Node, rows: Rows, low: int, high: int) -> Node:
         keys = len(self.live.names)

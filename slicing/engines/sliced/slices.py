@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.partitions import InOrder, Portion, in_memory, portions
+from slicing.assembly.partitions import InOrder, Partition, in_memory, key_partitions
 from slicing.content.block import Block, Shape, empty
 from slicing.content.folding import with_index
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
@@ -81,9 +81,9 @@ class Slices:
     def _in_stripes(self, first: int, end: int) -> Iterator[Block]:
         return self.stripes.read(first, min(end, self.entered))
 
-    def portions(self, first: int) -> Callable[..., Iterator[Portion]]:
-        """Return the function that splits rows from slice `first` on into portions: in memory if they are cached."""
-        return in_memory if self.recent.first <= first else portions
+    def partitioning(self, first: int) -> Callable[..., Iterator[Partition]]:
+        """Return the function that splits rows from slice `first` on into partitions: in memory if they are cached."""
+        return in_memory if self.recent.first <= first else key_partitions
 
     def newest(self) -> int:
         """Return the newest slice ever seen, without those far ahead of the current records."""

@@ -23,7 +23,7 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows, as_block
 from slicing.assembly.trees.cache import LATE_WHOLES, TOTAL, WHOLE, node_of
-from slicing.assembly.trees.nodes import Node, on_end
+from slicing.assembly.trees.nodes import Node, concatenated
 from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import fold, regroup, with_index
 from slicing.engines.sliced.closing import CloseRange, Closing, Frame, Stored, at_once
@@ -126,7 +126,7 @@ class TailedClose(RunningClose):
             rows = self._placed(self.fresh.between(begin, max(begin, self.family.entered(high))))
             older = self._longer(whole, self.own.first_tail(low))
             runs = self._windows(run, rows, low, high)
-            total = on_end([older] * (high - low)) if high > low + 1 else older.copy()
+            total = concatenated([older] * (high - low)) if high > low + 1 else older.copy()
             total.join(runs)
             frame.add(low, [total])
             low = high

@@ -23,13 +23,13 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Array
 from slicing.assembly.ranges.range_aggregates import before
 from slicing.assembly.ranges.window_references import (
-    Places,
-    assemble_places,
+    WindowReferences,
+    assemble_references,
     assembled,
     family_of,
     located,
-    places,
     portions,
+    window_references,
 )
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty, encode_keys, order
@@ -93,7 +93,7 @@ class _Around:
 
     rows: Block
     old: Block  # the rows before this micro-batch
-    at: Places
+    at: WindowReferences
     existed: Array  # which windows existed before: `bool[n]`
     touched: Array  # which windows hold a new record: `bool[n]`
 
@@ -178,16 +178,16 @@ class SlidingBucket(Bucket):
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up and accept records."""
         rows = by_key(self.shape, asked.of_keys(self._known))
-        at = places(self.family, rows, self.progress.state.first_accepting)
+        at = window_references(self.family, rows, self.progress.state.first_accepting)
         chosen = asked.starting(self.family.window_start(at.windows))
         if asked.latest:
             chosen &= _is_newest(self.family, rows, at)
-        return assemble_places(self.shape, rows, at.take(np.flatnonzero(chosen)))
+        return assemble_references(self.shape, rows, at.take(np.flatnonzero(chosen)))
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the instants of the windows that are looked up and accept records."""
         rows, family = by_key(self.shape, asked.of_keys(self._known)), self.family
-        windows = places(family, rows, self.progress.state.first_accepting).windows
+        windows = window_references(family, rows, self.progress.state.first_accepting).windows
         for window in windows[asked.starting(family.window_start(windows))].tolist():
             inside = rows.between(int(family.first_slice(window)), int(family.end_slice(window)))
             accepts = np.asarray(family.last_window(inside.index) >= self.progress.state.first_accepting)
@@ -283,7 +283,7 @@ class SlidingBucket(Bucket):
         return PageLists(self.pages, EARLY, self.shape.select(()))
 
     def _panes(self, around: _Around, chosen: Array) -> Panes:
-        return Panes(lambda: assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(chosen))))
+        return Panes(lambda: assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(chosen))))
 
     def late(self) -> Panes:
         """Return the windows that have ended and have new records, or exist only now because of new records."""
@@ -334,16 +334,18 @@ class SlidingBucket(Bucket):
         if self.family.right:
             making[some.between(first - 1, end - 1).keys] = True
         some = by_key(self.shape, some.take(np.flatnonzero(making[some.keys])))
-        yield from assemble_places(self.shape, some, places(self.family, some, first, end))
+        yield from assemble_references(self.shape, some, window_references(self.family, some, first, end))
 
-    def _late(self, around: _Around, again: Array, of: Callable[[Shape, Block, Places], Windows]) -> Iterator[Windows]:
+    def _late(
+        self, around: _Around, again: Array, of: Callable[[Shape, Block, WindowReferences], Windows]
+    ) -> Iterator[Windows]:
         """Yield the windows that did not exist before, then the windows `again`, which `of` assembles."""
-        yield from assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
+        yield from assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
         for some in portions(self.shape, around.rows, around.at.take(np.flatnonzero(around.existed & again))):
             yield of(self.shape, around.rows, some)
 
-    def _with_old(self, around: _Around) -> Callable[[Shape, Block, Places], Windows]:
-        def replacing(shape: Shape, rows: Block, some: Places) -> Windows:
+    def _with_old(self, around: _Around) -> Callable[[Shape, Block, WindowReferences], Windows]:
+        def replacing(shape: Shape, rows: Block, some: WindowReferences) -> Windows:
             before = located(self.family, around.old, some.windows, some.keys)
             return replace(assembled(shape, rows, some), old=assembled(shape, around.old, before))
 
@@ -352,7 +354,7 @@ class SlidingBucket(Bucket):
     def _late_alone(self, around: _Around) -> Iterator[Windows]:
         """Yield the windows that did not exist before with all records, then other windows with their new records."""
         again = around.at.take(np.flatnonzero(around.existed & around.touched))
-        yield from assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
+        yield from assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
         new = by_key(self.shape, self.new)
         for some in portions(self.shape, new, located(self.family, new, again.windows, again.keys)):
             yield assembled(self.shape, new, some)
@@ -379,7 +381,7 @@ class SlidingBucket(Bucket):
 
     def _between(self, rows: Block, old: Block, is_new: Array, first: int, end: int) -> _Around:
         """Return the windows `first` up to `end` of rows sorted by key and slice, compared with those of `old`."""
-        at, was = (places(self.family, some, first, end) for some in (rows, old))
+        at, was = (window_references(self.family, some, first, end) for some in (rows, old))
         pairs = Pairs.over(at.windows, len(rows.names))
         existed = np.isin(pairs.pack(at.keys, at.windows), pairs.pack(was.keys, was.windows))
         new = before(is_new.astype(np.int64))
@@ -412,7 +414,7 @@ def _least(rows: Block, chosen: Array, shift: int) -> Array:
     return least
 
 
-def _is_newest(family: SlidingFamily, rows: Block, at: Places) -> Array:
+def _is_newest(family: SlidingFamily, rows: Block, at: WindowReferences) -> Array:
     """Return which windows are the first one of their key that holds its newest instant: `bool[n]`."""
     newest = np.full(len(rows.names), -FOREVER)
     np.maximum.at(newest, rows.keys, rows.index)

@@ -126,7 +126,7 @@ def _some_windows(family: Family) -> Array:
     return sample(lambda time: family.last_window(family.slice_at(time)))
 
 
-def leader(families: Sequence[Family]) -> int | None:
+def primary(families: Sequence[Family]) -> int | None:
     """Return the position of a family whose windows contain all aligned windows of the other families, or None."""
     ends = families[0].window_end(_some_windows(families[0]))
     starts = np.array([family.window_start(family.first_open(ends - 1)) for family in families])
