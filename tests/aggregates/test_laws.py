@@ -422,6 +422,7 @@ def test_a_slow_function_is_called_for_a_moment_only(monkeypatch):
     assert len(calls) <= 12
 
 
+@pytest.mark.slow
 def test_combinators_are_not_tried(spark):
     """Their laws are tested; `source` tells them from what a user writes."""
     calls = []

@@ -232,6 +232,7 @@ def sizes_of(batches):
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_stream_by_rows_and_traced(seed):
     batches = list(drawn_batches(random.Random(seed), 4))

@@ -93,6 +93,7 @@ def test_limits_leave_out_windows_and_change_none(family, seed):
     assert windows(middle, middle) == {}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("bytes_", [1, 5_000, 50_000])
 @pytest.mark.parametrize("family", [Slicing(60, 1), Slicing(7, 2, 3)])
 def test_portions_give_the_same_rows_to_the_last_bit(monkeypatch, family, bytes_):

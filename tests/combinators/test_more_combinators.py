@@ -624,6 +624,7 @@ def random_records(rng, family, newest, count):
         yield time, int(rng.integers(3))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", [3, 12])
 @pytest.mark.parametrize("by_time", [False, True])
 def test_streams_are_right_in_every_micro_batch(n, by_time):

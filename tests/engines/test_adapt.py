@@ -45,17 +45,20 @@ def begun(query, batches=3):
 # Chains.
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_chains_of_changes_equal_the_records(seed):
     assert run(seed)["changes"] == 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_chains_with_eager_results_equal_the_records(seed):
     run(seed, eager=True)
     run(seed, sliced=False)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "emission",
     [

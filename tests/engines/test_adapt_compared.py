@@ -92,6 +92,7 @@ def compare(seed, names=NAMES, changes=3, batches=40, retain=0):
     return rows, len(model.held) - rows
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", seeds(3, 150))
 def test_chains_of_windows_that_are_compared_equal_the_records(seed):
     assert compare(seed)[0] > 20
@@ -135,6 +136,7 @@ def wide_rows(seed, changes=3, batches=40):
     return rows, nulls
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", seeds(2, 120))
 def test_chains_of_windows_side_by_side_equal_the_records(seed):
     rows, nulls = wide_rows(seed)
@@ -160,6 +162,7 @@ def of_always(seed, retain, batches=40):
     return values
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", seeds(2, 120))
 def test_what_wide_rows_show_of_added_windows_is_of_all_records(seed):
     assert of_always(seed, retain=30 * SECOND)

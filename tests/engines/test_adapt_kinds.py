@@ -108,6 +108,7 @@ def _end_of(family, instant):
 FEW = [each for each in CHANGING if each.startswith(("sessions", "sliding")) and each.endswith(("close", "update"))]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("seed", "name"), [*enumerate(FEW)])
 def test_a_chain_of_results_equals_a_stream_that_always_had_them(seed, name):
     compare(name, seed)
@@ -120,6 +121,7 @@ def test_more_chains_of_results(name):
         compare(name, seed)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["sessions, combined, on close", "sliding, combined, on close"])
 def test_sessions_and_sliding_windows_have_both_windows_with_and_without_a_new_result(name):
     seen = [compare(name, seed) for seed in range(3)]

@@ -84,6 +84,7 @@ def test_a_record_far_ahead_costs_its_own_reads_only(name, monkeypatch):
     assert written <= 0.15 * plain[12:, 1].sum()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["on_update()", "on_update(latest_only=True)", "early(records=3)"])
 def test_a_micro_batch_of_nothing_else_is_read_for_once(name, monkeypatch):
     monkeypatch.setattr(stripes, "CUT_BYTES", 1)

@@ -130,6 +130,7 @@ class World:
         return held
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("names", "seed", "grace"), [(("sum", "floats", "joined"), 1, 0), (("rows", "highest"), 2, 3)], ids=str
 )

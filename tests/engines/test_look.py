@@ -260,6 +260,7 @@ def test_windows_that_the_query_does_not_have(name, seed):
     assert rows > 50
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", BY_RECORDS)
 @pytest.mark.parametrize("seed", seeds(1, 20))
 def test_windows_that_records_decide(name, seed):

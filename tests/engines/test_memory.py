@@ -369,6 +369,7 @@ def peaks(*arguments):
     return map(int, done.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", ["two_layer", pytest.param("three_layer", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "emission",

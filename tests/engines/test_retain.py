@@ -76,6 +76,7 @@ def test_more_or_less_is_retained_from_any_micro_batch_on(name):
             assert all(row[0] == truth.expected(all_windows[place]) for place, row in line.ask().items())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(("on close", "corrections"))])
 def test_slices_leave_once_the_watermark_has_passed_them_by_so_much(name):
     line, step = retaining(name, 10), WINDOWS[SCENARIOS[name][0]][1]

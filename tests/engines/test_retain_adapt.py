@@ -78,6 +78,7 @@ def test_windows_that_are_added_are_whole_as_far_as_slices_are_retained(seed):
     compare(seed, 30 * SECOND)
 
 
+@pytest.mark.slow
 def test_some_begin_before_the_oldest_window_that_was_open():
     assert sum(compare(seed, 30 * SECOND) for seed in range(5)) > 5
 
@@ -97,6 +98,7 @@ def starts(query, store):
     return [min(row[0] // SECOND for row in rows if row[1] - row[0] == length * SECOND) for length in (60, 20)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("retain", "late", "expected"),
     [

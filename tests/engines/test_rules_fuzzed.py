@@ -49,6 +49,7 @@ def windows_of(family, time):
     return [each for each in zip(numbers.tolist(), starts, ends, strict=True) if each[1] <= time < each[2]]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_grace_that_changes_on_a_live_checkpoint(seed):
     """A window takes records until it is emitted, and is emitted once: by the grace of the start that emits it."""

@@ -254,6 +254,7 @@ def test_corrections_come_until_grace_is_over(spark, tmp_path):
     assert sum(output.counters("late").values()) == 1
 
 
+@pytest.mark.slow
 def test_sessions_by_the_clock_of_the_trigger(spark, tmp_path):
     """A file a micro-batch, seconds apart at most: one session, which grows with each."""
     write([at(0), at(500, world=1), at(900)], tmp_path)

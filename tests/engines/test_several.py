@@ -188,6 +188,7 @@ EMISSIONS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("emission", ["close", "corrections", "ticks"])
 @pytest.mark.parametrize("name", SUBTRACTED)
 def test_two_layer_nodes_hold_the_slices_that_they_are_of(name, emission):

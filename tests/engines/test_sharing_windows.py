@@ -163,6 +163,7 @@ def test_rows_and_late_rows_are_those_of_results_with_fields_of_their_own(name, 
     assert not shared.store.pages or emission in ("ticks", "counted")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("emission", ["close", "update", "newest", "corrections", "discarding"])
 def test_sliding_windows_share_fields_too(emission):
     """Their rows, late rows and what another process goes on with; and the plan says what is shared."""
@@ -260,6 +261,7 @@ def test_an_unshared_checkpoint_of_sliding_windows_goes_on():
         Windowed(five("n"), window, store=old.store).bucket()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", WINDOWS)
 def test_results_that_need_no_further_field_join_a_running_query(name):
     batches = micro_batches(3)

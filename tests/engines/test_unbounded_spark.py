@@ -102,6 +102,7 @@ def test_updates_are_folds_of_all_that_came_for_a_key(runs):
     assert len(wanted) > 15
 
 
+@pytest.mark.slow
 def test_early_ones_are_of_keys_with_so_many_more_records(runs):
     held, since, wanted = defaultdict(list), defaultdict(int), {}
     for batch, records, _ in came(runs["early"]):

@@ -71,6 +71,7 @@ MODES = [on_update(latest_only=True), on_change(), on_change(drained=True), on_c
 MODES.append(early(every="1 second"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("held", [True, False], ids=["held", "read"])
 @pytest.mark.parametrize("emission", MODES, ids=str)
 @pytest.mark.parametrize("ratio", [1, 12, 60])

@@ -634,6 +634,7 @@ def test_polars_gives_other_results_of_the_windows_that_hold_a_record(name, tmp_
     assert got == {place: truth.get(name, lambda _: [])(inside) for place, inside in held.items()}
 
 
+@pytest.mark.slow
 def test_asv_finds_all_benchmarks():
     """What it imports and checks are the signatures of all benchmarks; it exits with 1 if one of them is wrong."""
     pytest.importorskip("asv")

@@ -45,6 +45,7 @@ def test_rows_in_another_order_and_floats_within_the_bound_are_equal(frame):
     assert difference(frame(ROWS), frame(near[::-1])) is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("other", "why"),
     [
@@ -71,6 +72,7 @@ def in_session(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(workloads, "FOLDER", tmp_path)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_float_that_is_no_number_equals_itself_only(frame, value):
     odd = changed(2, 4, value)

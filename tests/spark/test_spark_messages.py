@@ -45,6 +45,7 @@ def test_names_that_collide_downstream(spark, folder, tmp_path):
     assert by_names.count() == 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("trigger", "rows"), [("once", 0), ("availableNow", 2)])
 def test_one_micro_batch_over_all_there_is_closes_nothing(spark, folder, tmp_path, trigger, rows):
     frame = group_by(source(spark, folder, per_batch=100), "world").window(WINDOW, time="ts")

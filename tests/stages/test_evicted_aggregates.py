@@ -73,6 +73,7 @@ def left(records, evictor, key, start, stop):
     return EVICTORS[evictor][1](times, values)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("evictor", EVICTORS)
 @pytest.mark.parametrize("name", ["tumbling", "hopping", "cumulating", "several", "session", "sliding"])
 def test_bounded_input(name, evictor):
@@ -83,6 +84,7 @@ def test_bounded_input(name, evictor):
         assert tuple(results) == wanted(left(records, evictor, key, start, stop))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("trigger", [on_close(), on_update(), early(records=3)], ids=str)
 def test_streams_evict_at_each_firing(trigger, monkeypatch):
     """Of the records so far, a few windows at a time."""

@@ -58,6 +58,7 @@ def replayed(case, function):
             yield {"event": number, "key": row[0], "value": row[3]}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_vectors(name, function):
@@ -70,6 +71,7 @@ def test_windows_without_places_are_refused(window):
         Play(window, total, "sum long", trigger=early(records=2), after=[keep_last(1)])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("when", ["before", "after", "both"])
 def test_evicted_records_are_gone_for_good(when):
     """Random evictors by values, against a list per key as Flink keeps it; every micro-batch opens the state anew."""

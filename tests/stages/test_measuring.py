@@ -46,6 +46,7 @@ def test_keys_pages_and_bytes_are_counted(name):
     assert row["damage"] is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", BRIEF)
 def test_the_largest_keys_are_those_of_most_rows(name, monkeypatch):
     """Rows and records of each key are those of the blocks that the engine itself decodes to answer a lookup."""

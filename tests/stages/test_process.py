@@ -110,6 +110,7 @@ def test_bounded_input_against_brute_force(name, seed):
     assert len(rows) >= len(wanted)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", seeds(1, 3))
 @pytest.mark.parametrize("name", BY_TIME)
 def test_streams_with_late_records_against_brute_force(name, seed):
@@ -134,6 +135,7 @@ def test_streams_with_late_records_against_brute_force(name, seed):
         assert late, "some records come late"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ALL)
 def test_a_stream_equals_bounded_input(name):
     """In any micro-batches, where nothing is late."""
@@ -251,6 +253,7 @@ EVICTORS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("evictor", EVICTORS)
 @pytest.mark.parametrize("name", ["tumbling", "hopping", "cumulating", "session", "sliding"])
 def test_evictors_against_brute_force(name, evictor):

@@ -248,6 +248,7 @@ def peak(count, kind):
     return int(made.stdout)
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_window_is_bounded():
     """8 million records of 16 bytes take 500 MiB as one table, with what sorts them; parts take what 4 million do."""
     assert peak(8_000_000, "bounded") - peak(4_000_000, "bounded") < 40

@@ -114,6 +114,7 @@ FIRED = "firings long, new long"
 FIRED_STATE = "firings long, records long"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["tumbling", "hopping", "cumulating", "several", "sliding"])
 def test_the_state_of_a_window_goes_from_firing_to_firing(name):
     """Each firing knows how many there were; what it counts as new adds up to the records of the last one."""

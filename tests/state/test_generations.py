@@ -78,6 +78,7 @@ def places_of(head):
     return {f"p{entry[0]}": name for name, entries in head.lists.items() for entry in entries}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name in IN_TURNS if name != "counting, eager, on close"])
 def test_the_header_alone_says_which_columns_a_page_has(name, monkeypatch):
     """Those that the engines read it by, and every list has a name. Counted records are columns of no result."""

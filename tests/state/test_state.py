@@ -189,6 +189,7 @@ def test_floats_do_not_depend_on_how_stripes_move(family, names, seed, monkeypat
     together.drain()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", seeds(3, 40))
 def test_floats_do_not_depend_on_other_keys(seed, monkeypatch):
     """One key alone moves whole stripes, three do not."""
@@ -312,6 +313,7 @@ def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):
     stream.drain()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("behind", [0.01, 0.2], ids=["few", "many"])
 def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatch):
     """A share of the records of each micro-batch belongs to the 4 slices before it, of which the rest has come."""
@@ -343,6 +345,7 @@ def test_slices_that_leave_when_they_have_entered_are_not_cut(monkeypatch):
     stream.drain()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chosen", "at_a_time"), [(COMMUTATIVE, 1), (WITH_ORDER, 7), (COMMUTATIVE, 30)])
 def test_slices_cut_before_they_enter_take_more_records(chosen, at_a_time, monkeypatch):
     monkeypatch.setattr(stripes, "CUT_BYTES", 1)
@@ -367,6 +370,7 @@ def read_only(combine):
     return combined
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "combine", [read_only(np.add), lambda a, b: a + b if np.any(a) else b], ids=["read-only", "its argument"]
 )
@@ -456,6 +460,7 @@ def steady(tree, n):
     return sum(calls) / windows, stream.store.bytes_read / steps
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [60, pytest.param(1440, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("tree", "most"), [("two_layer", 2.1), ("three_layer", 4.5)])
 def test_combines_per_window(tree, most, n):
@@ -463,6 +468,7 @@ def test_combines_per_window(tree, most, n):
     assert combines <= most
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [480, pytest.param(1440, marks=pytest.mark.long)])
 @pytest.mark.parametrize("tree", ["two_layer", "three_layer"])
 def test_bytes_read_per_close_do_not_grow_with_the_window(tree, n):
@@ -563,6 +569,7 @@ BY_COLUMNS = Case(
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("family", [hopping(6), hopping(3), Slicing(25_000, 10_000, 1_000), hopping(40)], ids=str)
 @pytest.mark.parametrize("seed", range(2))
 def test_bounded_input_inverts_as_streams_do(family, seed):

@@ -288,6 +288,7 @@ def test_a_float_does_not_flicker_while_its_slices_are_the_same():
     assert total == 2 * 6 - 1, "the last to leave drains the key"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", ["on_update()", "on_change()", "early(records=3)"])
 def test_what_the_process_keeps_is_not_read_again_and_changes_nothing(mode, monkeypatch):
     """The same stream with and without it; what belongs to other buckets is not taken for it."""
@@ -395,6 +396,7 @@ def test_two_slices_an_advance_share_a_window():
     assert asked == [-4, *(index - 3 for index in range(1, 20, 2))]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [30, 400])
 def test_micro_batches_inside_a_slice_neither_read_nor_fold_its_window(n, monkeypatch):
     """All combines of the bucket: those of small pages and of what is kept too, each at most 5/4 a record."""
@@ -716,6 +718,7 @@ def test_a_clock_that_was_ahead_does_not_end_early_results(eager):
     assert stream.bucket().head.clock == 13_000_000
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize("seed", seeds(1, 6))
 def test_random_clocks(seed, eager):
@@ -728,6 +731,7 @@ def test_random_clocks(seed, eager):
     stream.drain()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("eager", [False, True])
 def test_marks_of_windows_that_have_closed_do_not_pile_up_until_the_tick(eager, monkeypatch):
     """Two keys, windows of 5 slices, 20 slices a second: a tick a day would find the marks of two million slices."""

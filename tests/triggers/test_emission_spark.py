@@ -183,6 +183,7 @@ def test_what_went_out_last_is_the_result_at_the_close(story, name, kinds):
     assert exact_differences(ours, theirs, RESULTS)[:5] == []
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_what_goes_out_while_the_input_is_silent(spark, tmp_path):
     """Windows of 4 minutes by 2, delay 1 minute; what is behind the last watermark stays open, whatever the clock says.

@@ -173,6 +173,7 @@ def test_the_watermark_asks_all_open_windows_and_each_fires_once():
     assert sum(place[0] == "early" for place in fired) > 20
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("trigger", [EveryNth(3), Quiet(), Halfway()])
 def test_a_micro_batch_that_runs_again_fires_the_same_pairs(trigger):
     one, store, batches = together(trigger)

@@ -123,6 +123,7 @@ def test_a_key_ends_with_the_first_day_that_has_a_length():
     assert end - start == DAY
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("drained", [False, True])
 @pytest.mark.parametrize("emission", ["on_close", "on_change"])
 def test_wide_rows_have_each_end_once(emission, drained):
@@ -172,6 +173,7 @@ def test_a_wide_row_that_shows_what_the_row_before_showed_is_not_emitted():
         assert len(in_order) > 20
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("drained", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_eager_strategy_passes_over_them_too(name, drained):

@@ -105,6 +105,7 @@ def test_minute_by_minute_over_changes_of_the_clock(name):
             assert edges.count(times).tolist() == counts, (name, unit)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_instants_in_random_zones(seed):
     rng = random.Random(seed)
