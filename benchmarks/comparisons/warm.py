@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from benchmarks.baselines.floor import BoundedFloor
 from benchmarks.baselines.ours import Ours
 from benchmarks.comparisons.comparison import FASTER, TIME, Comparison
 from benchmarks.running import bounded, warm
@@ -59,8 +60,18 @@ def _compared(
     )
 
 
+LONG = NINETY_DAYS, "90 days", ONE_DAY
+
 BENCHMARKS = (
     *_compared("", "windows of an hour every minute, which need an hour of it", HOUR, MINUTE),
     *_compared("Day", "windows of a day every hour, which need all of it", ONE_DAY, HOUR),
-    *_compared("NinetyDays", "windows of 90 days every day", "90 days", ONE_DAY, NINETY_DAYS, "90 days of history"),
+    *_compared("NinetyDays", "windows of 90 days every day", *LONG[1:], NINETY_DAYS, "90 days of history"),
+    Comparison(
+        "WarmStartFloor",
+        "90 days of history, its records read into Python and dropped / the stream that replays the records",
+        # How many times faster than the replay a warm start could be at most, if it had no work to do.
+        sides=lambda: (warm.replay(*LONG), bounded.run(BoundedFloor(0), *LONG)),
+        checks=(),
+        measure=FASTER,
+    ),
 )
