@@ -195,7 +195,7 @@ class WindowOperator(StatefulProcessor):
         """The time of timers, in milliseconds, when this bucket was last closed."""
         return (bucket.head.clock if self.by_clock else bucket.head.watermark) // 1000
 
-    def _moment(self, timerValues: Any) -> MicroBatchTime:  # noqa: N803
+    def _micro_batch_time(self, timerValues: Any) -> MicroBatchTime:  # noqa: N803
         """The times of the micro-batch in microseconds; in processing time, the clock is the watermark too."""
         clock = self._now(timerValues) * 1000 if self.by_clock else 0
         watermark = clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000
@@ -211,7 +211,7 @@ class WindowOperator(StatefulProcessor):
         results, shape = 0, replace(self.strategy.shape, since=bucket.since)
         states = self.remembers and StoredStates(self.remembers, shape, bucket, self.grace)
         calling = replace(self.calling, remembered=states.remembered) if states else self.calling
-        for windows in bucket.close(self._moment(timerValues)):
+        for windows in bucket.close(self._micro_batch_time(timerValues)):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
                 yield self._frame(self._flat(shape, bucket.head, some, calling))
