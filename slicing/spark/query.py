@@ -172,7 +172,7 @@ class Query:
         return waits or self.window.ttl is not None or self.idle > 0
 
     @property
-    def waits(self) -> bool:
+    def needs_timer(self) -> bool:
         """Whether a bucket without new records needs a timer."""
         return self.clock is not Time.NONE or self.trigger.by_clock
 

@@ -95,7 +95,7 @@ class WindowOperator(StatefulProcessor):
     """Spark's stateful operator; its grouping keys are buckets. Windows close in the timer, unless no timer is due."""
 
     def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
-        self.strategy, self.fingerprint, self.waits = strategy, fingerprint, query.waits
+        self.strategy, self.fingerprint, self.needs_timer = strategy, fingerprint, query.needs_timer
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.packed = Packed(query.flat)
         self.by_clock, self.time = query.by_clock, query.clock
@@ -110,7 +110,7 @@ class WindowOperator(StatefulProcessor):
         """The kind of Spark's timers: event time, processing time or none."""
         if self.by_clock:
             return "ProcessingTime"
-        return "EventTime" if self.waits else "None"
+        return "EventTime" if self.needs_timer else "None"
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once per partition and micro-batch."""
@@ -118,7 +118,7 @@ class WindowOperator(StatefulProcessor):
         self.store = SparkStore(handle)
         self.spilling = spilling()
         self.spilling.__enter__()
-        self.waiting: dict[Any, OpenBucket] = {}
+        self.open_buckets: dict[Any, OpenBucket] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Add the new records of a bucket to its state; yield counts, and late rows if the query emits them."""
@@ -132,7 +132,7 @@ class WindowOperator(StatefulProcessor):
             bucket.hear(*self._heard(self.signalled, table, bucket))
         late: Late[Any] = bucket.accept(shipped)
         bucket.head.idle = [] if self.idle else bucket.head.idle  # new records restart the idle time
-        if bucket.pages.is_new and self.waits:
+        if bucket.pages.is_new and self.needs_timer:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
             "late": late.all,
@@ -142,14 +142,14 @@ class WindowOperator(StatefulProcessor):
         }
         if self.delay is not None:
             counts |= delay_counts(late.first_ends, bucket.head.watermark, self.delay, self.grace)
-        if self.waits and self._now(timerValues) > self._last(bucket):
+        if self.needs_timer and self._now(timerValues) > self._last(bucket):
             # The timer fires in this micro-batch and finds the bucket in memory, so nothing is written before.
-            self.waiting[key] = bucket
+            self.open_buckets[key] = bucket
         else:
             standing = self._last(bucket)
             yield from self._closed(bucket, timerValues, counts)
             if (
-                self.waits and self._last(bucket) < standing
+                self.needs_timer and self._last(bucket) < standing
             ):  # The clock went backwards; the old timer would fire only when the clock reaches it again.
                 self.handle.deleteTimer(standing + 1)
                 self.handle.registerTimer(self._last(bucket) + 1)
@@ -161,7 +161,7 @@ class WindowOperator(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Fire all windows that the watermark has passed, and set the timer for the next watermark."""
         self.store.name = f"bucket {key[0]}"
-        bucket = self.waiting.pop(key, None) or self._bucket()
+        bucket = self.open_buckets.pop(key, None) or self._bucket()
         counts: dict[str, int] = {}
         yield from self._closed(bucket, timerValues, counts)
         yield from self._counted(counts)
@@ -170,7 +170,7 @@ class WindowOperator(StatefulProcessor):
     def close(self) -> None:
         """Called by Spark once per partition and micro-batch."""
         self.spilling.__exit__(None, None, None)
-        if self.waiting:
+        if self.open_buckets:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 
     def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> tuple[list[Any], list[Any]]:
