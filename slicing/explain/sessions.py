@@ -24,7 +24,7 @@ class SessionPlan(LedgerPlan):
         return self.windows
 
     @property
-    def marks(self) -> bool:
+    def has_retraction_log(self) -> bool:
         """Whether the state has a retraction log of emitted sessions."""
         return not self.trigger.fires_once
 
@@ -47,7 +47,7 @@ class SessionPlan(LedgerPlan):
         if not self.streaming:
             return 0
         rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
-        return rows + (2 * _ROW_BYTES if self.marks else 0)
+        return rows + (2 * _ROW_BYTES if self.has_retraction_log else 0)
 
     def _shape(self) -> list[tuple[str, str]]:
         return [("shuffled", self.shipped)]
