@@ -102,7 +102,7 @@ def late_partials(df: DataFrame) -> DataFrame:
     rows = df.where(F.col(LATE).isNotNull())
     if _RECORD in tag.names:
         rows = rows.where(F.col(f"{LATE}.{_RECORD}").isNull())
-    columns = [quoted(name) for name in df.columns if name not in (*_TIMES, LATE, *_marks_of(df))]
+    columns = [quoted(name) for name in df.columns if name not in (*_TIMES, LATE, *_firing_columns_of(df))]
     return rows.select(*columns, _fields_of(_named_tag(tag)))
 
 
@@ -127,7 +127,7 @@ def _fields_of(names: tuple[str, ...]) -> Column:
     return F.struct(*(F.col(f"{LATE}.{name}").alias(name) for name in names)).alias(LATE)
 
 
-def _marks_of(df: DataFrame) -> tuple[str, ...]:
+def _firing_columns_of(df: DataFrame) -> tuple[str, ...]:
     """The columns that distinguish several firings of one window; late rows are emitted once and do not have them."""
     return ("emission", "revision", "old") if {"emission", "revision"} <= set(df.columns) else ()
 
