@@ -207,7 +207,7 @@ def print_rows(job: Job, batch: DataFrame, display: Display) -> None:
     """Print the first windows of a micro-batch, with a single action: each action runs the stateful operator again."""
     table = top(job, batch)
     if table[1]:
-        with display.aside():
+        with display.printing_above():
             print_table(*table)
 
 
