@@ -23,7 +23,7 @@ from pyspark.sql import Row
 from slicing import cumulating, group_by, hopping, session, tumbling
 from slicing.cli import console as voice
 from slicing.cli import state
-from slicing.cli.job import Tally, figures, keep_log, once
+from slicing.cli.job import InputCounts, figures, keep_log, once
 from slicing.cli.main import main
 from slicing.cli.messages import failure, worded
 from slicing.cli.parsing import _windows, format_of_input, parse, parser
@@ -590,12 +590,12 @@ def test_a_watermark_beyond_datetime_is_its_last_instant(text):
     }  # fmt: skip
     found = micro_batch(progress)
     assert "watermark 9999-12-31T23:59:59" in found.line()
-    tally = Tally()
-    assert figures(found, progress, tally).startswith("micro-batch 1: 1 record (")
+    input_counts = InputCounts()
+    assert figures(found, progress, input_counts).startswith("micro-batch 1: 1 record (")
     progress["observedMetrics"]["input"] = Row(records=7, unreadable=2, example="x", without_time=0)
-    assert figures(found, progress, tally).startswith("micro-batch 1: 7 records (")
-    assert figures(found, progress, tally).endswith(", 2 unreadable")
-    assert tally == Tally(14, 4, "x")
+    assert figures(found, progress, input_counts).startswith("micro-batch 1: 7 records (")
+    assert figures(found, progress, input_counts).endswith(", 2 unreadable")
+    assert input_counts == InputCounts(14, 4, "x")
 
 
 @pytest.mark.versions
