@@ -25,11 +25,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slicing.cli.command import FAILED, UNREADABLE, Job
-from slicing.cli.console import alive, complain, print_table, say, visible
+from slicing.cli.console import complain, print_table, reporting_alive, say, visible
 from slicing.cli.csv_files import CSV
 from slicing.cli.loading import BAD
 from slicing.cli.messages import failure
-from slicing.cli.progress import working
+from slicing.cli.progress import showing_progress
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
 from slicing.drawing.amounts import counted
@@ -52,7 +52,7 @@ _RECORDS = {
 def run(job: Job, scratch: Path) -> int:
     """Start Spark, run the job, stop Spark; return the exit code."""
     say(f"starting Spark to read {job.source} ...")
-    with alive("Spark has been starting"):
+    with reporting_alive("Spark has been starting"):
         spark = session(scratch)
     signal.signal(signal.SIGINT, interrupt)
     try:
@@ -124,7 +124,7 @@ def once(job: Job, spark: SparkSession) -> int:
     started = time.monotonic()
     read, made = Observation("read"), Observation("made")
     windows = job.aggregate(accounted(job, bounded(job, spark), read)).observe(made, F.count(F.lit(1)).alias("windows"))
-    with working(spark):
+    with showing_progress(spark):
         table = None if job.output else top(job, windows)
         if job.output:
             write(job, windows, job.output)
@@ -170,7 +170,7 @@ def summary(job: Job, counts: dict[str, int], seconds: float) -> str:
 def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
     """Process the files of a directory as a stream until a signal, and show its progress; return the exit code."""
     with stopping() as stop, ExitStack() as first:
-        first.enter_context(alive("the first micro-batch has been under way"))
+        first.enter_context(reporting_alive("the first micro-batch has been under way"))
         # A record from the year 9999 would move the watermark there, and all later records would be late.
         frame = plausible(
             accounted(job, stream(job, spark), INPUT), f"`{job.time.replace('`', '``')}`", f"{job.ahead} microseconds"

@@ -572,7 +572,7 @@ def test_a_sign_of_life_passes_a_redirection(tmp_path, monkeypatch, capfd):
 
     monkeypatch.setattr(voice, "BEAT_SECONDS", 0.01)
     found = ""
-    with voice.alive("Spark has been starting"), redirected(tmp_path / "log"):
+    with voice.reporting_alive("Spark has been starting"), redirected(tmp_path / "log"):
         while "starting" not in found:
             found += capfd.readouterr().err
     assert found.startswith("Spark has been starting for 0 s ...\n")
