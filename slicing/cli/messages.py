@@ -22,7 +22,7 @@ _OF_WORKERS = {
 """Remedies for errors of workers, of which Spark passes on only the text."""
 
 
-def worded(error: SlicingError) -> str:
+def command_line_message(error: SlicingError) -> str:
     """Return the message of an error, with remedies as command line options."""
     return error.worded(_words)
 
