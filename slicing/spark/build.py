@@ -13,7 +13,7 @@ from slicing.explain.plan_of import plan_type_of
 from slicing.spark import bounded, features, stream
 from slicing.spark.checkpoint import headers
 from slicing.spark.labels import labels
-from slicing.spark.profiling import TimedBuckets, TimedStage
+from slicing.spark.profiling import TimedOperator, TimedStage
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
 from slicing.spark.settings import PARTITIONS
@@ -40,7 +40,7 @@ def build(
     chosen, over = spread(query, buckets)
     if not query.streaming:
         return of_bounded(query, chosen)
-    timed = (TimedBuckets, TimedStage) if query.timed else ()
+    timed = (TimedOperator, TimedStage) if query.timed else ()
     return of_stream(query, chosen, over, *timed)
 
 

@@ -19,7 +19,7 @@ from slicing.stages.metrics import PREAGGREGATE, timer
 from slicing.stages.preaggregate import PreAggregate, Ship
 
 
-class TimedBuckets(stream.WindowOperator):
+class TimedOperator(stream.WindowOperator):
     """The stateful operator with timed stages; rows from the first stage bring the time of that stage."""
 
     def init(self, handle: Any) -> None:

@@ -268,20 +268,20 @@ def build(
     query: Query,
     labels: tuple[int, ...],
     spread: Buckets,
-    buckets: Callable[[Strategy, Query, Fingerprint], WindowOperator] = WindowOperator,
+    operator: Callable[[Strategy, Query, Fingerprint], WindowOperator] = WindowOperator,
     wrapped: Callable[[Any], Any] = lambda stage: stage,
     initial: GroupedData | None = None,
 ) -> DataFrame:
     """Return the emitted windows of a stream in append mode, and its late rows if the query emits them.
 
-    `buckets` makes the stateful operator and `wrapped` wraps the first stage, for example to measure times. `initial`
+    `operator` makes the stateful operator and `wrapped` wraps the first stage, for example to measure times. `initial`
     is the initial state of the operator, grouped by bucket.
     """
     chosen = query.strategy
     stage = chosen.first_stage(labels, beside=query.late == RECORDS)
     stage = wrapped(first_stage(stage, query.trigger.signals, query.trigger.number is not None))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
-    processor = buckets(chosen, query, fingerprint(query, spread))
+    processor = operator(chosen, query, fingerprint(query, spread))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark rejects a checkpoint with another output mode.
         processor,
