@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slicing.errors import Argument, Call, Code, SlicingError, Topic, class_of_reason, reason
+from slicing.errors import Argument, CallText, Code, SlicingError, Topic, class_of_reason, reason
 
 _OPTIONS = {"step": "cumulate"}
 """Arguments whose option has another name."""
@@ -30,7 +30,7 @@ def command_line_message(error: SlicingError) -> str:
 def _words(code: Code) -> str:
     if isinstance(code, Argument):
         return _option(code)
-    if isinstance(code, Call):
+    if isinstance(code, CallText):
         return " ".join(map(_option, code.arguments)) or str(code)
     return _REMEDIES[code.topic].format(*code.values)
 
