@@ -45,7 +45,7 @@ of a definition or of a function that takes the session and returns one.
 
 
 @dataclass(frozen=True)
-class Asked:
+class StateArguments:
     """The arguments: a checkpoint, a micro-batch (None: the last one) and an operator (None: the only one).
 
     `keys` are texts of keys with columns and values; `windows` replace those of the definition. `starts` are in
@@ -102,11 +102,11 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def parse(arguments: Sequence[str]) -> Asked:
+def parse(arguments: Sequence[str]) -> StateArguments:
     """Return the parsed arguments. Raises InvalidValue and InvalidType, before Spark is started."""
     given = parser().parse_args(arguments)
     path = given.checkpoint if "://" in given.checkpoint else str(Path(given.checkpoint).absolute())
-    asked = Asked(
+    asked = StateArguments(
         path,
         given.batch,
         given.operator,
@@ -123,7 +123,7 @@ def parse(arguments: Sequence[str]) -> Asked:
     return asked
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: StateArguments) -> None:
     looked = {"keys": asked.keys, "windows": asked.windows, "starts": asked.starts, "latest": asked.latest}
     looked |= {"incomplete": asked.incomplete, "why": asked.why is not None}
     named = [f"--{name}" for name, value in looked.items() if value]
@@ -193,7 +193,7 @@ def _instant(name: str, text: str) -> int:
     return microseconds_of(found if found.tzinfo else found.replace(tzinfo=UTC))
 
 
-def run(asked: Asked, scratch: Path) -> int:
+def run(asked: StateArguments, scratch: Path) -> int:
     """Start Spark, print the description or the found windows, stop Spark. Raises InvalidValue, InvalidType."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -222,7 +222,7 @@ def _use_utc() -> None:
         time.tzset()
 
 
-def answers(spark: SparkSession, asked: Asked) -> Iterator[str]:
+def answers(spark: SparkSession, asked: StateArguments) -> Iterator[str]:
     """Yield the texts to print."""
     from slicing.spark.describe import describe
 

@@ -55,13 +55,13 @@ def spread(query: Query, buckets: Buckets | None) -> tuple[tuple[int, ...], Buck
     return labels(found.count, found.even_over if query.streaming else partitions), found
 
 
-def build_features(asked: features.Asked, buckets: Buckets | None) -> DataFrame:
+def build_features(asked: features.FeatureQuery, buckets: Buckets | None) -> DataFrame:
     """Return the spine with its features as a DataFrame."""
     partitions = _partitions(asked.query)
     return features.build(asked, labels(_count(buckets, asked.query, partitions), partitions))
 
 
-def plan_features(asked: features.Asked, buckets: Buckets | None) -> FeaturesPlan:
+def plan_features(asked: features.FeatureQuery, buckets: Buckets | None) -> FeaturesPlan:
     """Return the plan of the features that `build_features` would build."""
     query, partitions = asked.query, _partitions(asked.query)
     return FeaturesPlan(

@@ -64,7 +64,7 @@ MOST_APART = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class LookupRequest:
     """The checked arguments of a lookup. `shown` is the query that makes the rows, as if the input were bounded."""
 
     query: Query
@@ -217,7 +217,7 @@ def lookup(
     )
     shown = shown_by(query if other is None else other, query.shape, asked)
     return checkpoint.of_one_batch(
-        lambda: checkpoint.state(spark, path, batch, operator), Asked(query, shown, look, buckets).answered
+        lambda: checkpoint.state(spark, path, batch, operator), LookupRequest(query, shown, look, buckets).answered
     )
 
 

@@ -14,7 +14,7 @@ from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.explain.why import Why, why_of
 from slicing.spark import checkpoint
 from slicing.spark.checkpoint import State
-from slicing.spark.lookup import Asked, check, keys_of, session_of, shown_by
+from slicing.spark.lookup import LookupRequest, check, keys_of, session_of, shown_by
 from slicing.spark.query import Query
 from slicing.stages.looking import header_of
 from slicing.stages.support import STARTS
@@ -29,7 +29,7 @@ MOST_NAMED = 5
 class Question:
     """A window whose slices are wanted: the key as given, and start and end in microseconds; the end may be None."""
 
-    asked: Asked
+    asked: LookupRequest
     key: tuple[Any, ...]
     start: int
     end: int | None
@@ -100,7 +100,9 @@ def why(
     at = _instant("start", start)
     look = Look(keys=names, starts=(at, at), other=over)
     of = shown_by(query if other is None else other, query.shape, over)
-    question = Question(Asked(query, of, look, buckets), given, at, None if end is None else _instant("end", end))
+    question = Question(
+        LookupRequest(query, of, look, buckets), given, at, None if end is None else _instant("end", end)
+    )
     return checkpoint.of_one_batch(lambda: checkpoint.state(spark, path, batch, operator), question.answered)
 
 

@@ -22,7 +22,7 @@ from slicing.cli.command import FAILED, REFUSED
 from slicing.cli.main import main
 from slicing.engines.looking import Look
 from slicing.spark.checkpoint import Only
-from slicing.spark.lookup import Asked
+from slicing.spark.lookup import LookupRequest
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.header import Header
 
@@ -437,7 +437,7 @@ def test_few_keys_of_a_checkpoint_of_format_7_are_read_from_all_partitions(bucke
         newest_snapshot=lambda partition: Only(partition, 1),
         buckets=lambda labels, only: SimpleNamespace(toArrow=partial(stored, labels, only)),
     )
-    found = Asked(None, None, Look(keys=keys), Buckets(8))._of_few_partitions(state)
+    found = LookupRequest(None, None, Look(keys=keys), Buckets(8))._of_few_partitions(state)
     assert (found is None) == (buckets == "7")
 
 
