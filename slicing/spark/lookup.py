@@ -59,7 +59,7 @@ FEW_KEYS = 10
 """Windows of up to this number of keys are assembled in this process."""
 LOCAL_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "string")
 """Kinds of keys that have the same values in Python and in Arrow; for other kinds Spark converts the values."""
-MOST_APART = 4
+MAX_SEPARATE_PARTITIONS = 4
 """Up to this number of partitions are read one by one, each from its newest snapshot on; otherwise all are read."""
 
 
@@ -146,7 +146,7 @@ class LookupRequest:
         places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
         chosen = sorted(set(labels_of(self.look.keys, known).tolist()))
         asked = sorted({places[label] for label in chosen})
-        if not 0 < len(asked) <= min(MOST_APART, state.partitions // 2):
+        if not 0 < len(asked) <= min(MAX_SEPARATE_PARTITIONS, state.partitions // 2):
             return None
         there = [only for only in map(state.newest_snapshot, asked) if only]
         if len(there) < len(asked):
