@@ -41,8 +41,8 @@ class Timed:
         window = {"delay": "5 seconds", "size": self.size, "advance": self.advance, "last": workload.batches - 2}
         if differs := difference(*(run(**files, **window, hashed=True) for run in (now, then))):
             return (self.name, "", "", differs, "")
-        taken = [[run(**files, **window)["seconds"] for run in (now, then)] for _ in range(turns)]
-        ours, theirs = (min(column) for column in zip(*taken, strict=True))
+        seconds = [[run(**files, **window)["seconds"] for run in (now, then)] for _ in range(turns)]
+        ours, theirs = (min(column) for column in zip(*seconds, strict=True))
         return (self.name, f"{ours:.3f} s", f"{theirs:.3f} s", *_verdict_cells(ours, theirs, self.goal))
 
 

@@ -56,14 +56,14 @@ class LateColumns:
         def interval(start: Column, end: Column) -> Column:
             return F.struct(logical(start, kind).alias("start"), logical(end, kind).alias("end"))
 
-        taken = F.col(flat.TAKEN)
-        until = F.col(flat.UNTIL) if self.size is None else taken + F.lit(self.size)
+        first_open = F.col(flat.TAKEN)
+        until = F.col(flat.UNTIL) if self.size is None else first_open + F.lit(self.size)
         columns = [
             interval(F.col(flat.START), F.col(flat.END)),
             F.col(flat.RECORDS),
-            F.when(taken.isNull(), F.lit("late")).otherwise(F.lit("late_for_some")),
+            F.when(first_open.isNull(), F.lit("late")).otherwise(F.lit("late_for_some")),
             logical(F.col(flat.WATERMARK), kind),
-            F.when(taken.isNotNull(), interval(taken, until)),
+            F.when(first_open.isNotNull(), interval(first_open, until)),
             F.col(flat.MISSED),
         ]
         fields = [column.alias(name) for column, name in zip(columns, _TAG, strict=True)]

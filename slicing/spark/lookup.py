@@ -244,9 +244,9 @@ def check(query: Query, other: Query | None, given: Mapping[str, Any], call: str
     query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
     if given.get(LATEST) and given[STARTS] is not None:
         raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
-    taken = [key.name for key in query.keys] + [name for name, _ in query.nesting]
+    columns = [key.name for key in query.keys] + [name for name, _ in query.nesting]
     added = [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given.get(INCOMPLETE) else [])]
-    if twice := [name for name in added if name in taken]:
+    if twice := [name for name in added if name in columns]:
         raise InvalidValue(f"lookups have a column `{twice[0]}`, and so has the definition. Rename the one there.")
     return None if other is None else _over_stored(query, other)
 

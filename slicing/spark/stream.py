@@ -238,8 +238,8 @@ class WindowOperator(StatefulProcessor):
         for partials in framed(shape, self.strategy.late_partials(refused)):
             yield from self._frames(flat_late_partials(shape, refused, partials, family, self.strategy.wide))
         if columns.values is not None:
-            beside = table["records"].dropna() if "records" in table else ()
-            for records in self.strategy.late_records(shape.family, refused, beside):
+            encoded = table["records"].dropna() if "records" in table else ()
+            for records in self.strategy.late_records(shape.family, refused, encoded):
                 yield from self._frames(flat_late_records(shape, refused, records, columns.values, family))
 
     def _frames(self, table: pa.Table) -> Iterator[pd.DataFrame]:

@@ -104,10 +104,10 @@ def test_the_stages_of_a_bucket_never_run_at_the_same_time(eager, monkeypatch):
             bucket.accept(one.arriving(records, 1)[0])
             list(bucket.close(moment(first)))
     outside = stopwatch._nanos[""] // 1000
-    taken = stopwatch.lap()
-    assert {ASSEMBLE, COMBINE, ENCODE} <= taken.keys()
-    assert min(taken.values()) > 0
-    assert sum(taken.values()) + outside == len(looks)
+    lap = stopwatch.lap()
+    assert {ASSEMBLE, COMBINE, ENCODE} <= lap.keys()
+    assert min(lap.values()) > 0
+    assert sum(lap.values()) + outside == len(looks)
 
 
 def ran(spark, folder, tree):
@@ -136,9 +136,9 @@ def test_a_stream_is_timed_if_its_session_asks_for_it(spark, tmp_path, tree):
     batches = [found for each in progress if (found := micro_batch(each))]
     assert len(batches) >= 4
     for stage in TIMERS:
-        taken = [each.counts[stage] for each in batches]
-        assert min(taken) >= 0
-        assert max(taken) > 0, stage
+        micros = [each.counts[stage] for each in batches]
+        assert min(micros) >= 0
+        assert max(micros) > 0, stage
     for each in batches:
         assert f"output {each.counts['micros_output'] / 1e6:.2f} s" in each.line()
         assert each.gauges()["micros_read"] == each.counts["micros_read"]
