@@ -142,22 +142,22 @@ class Closes(_Short):
         """Create a bucket whose last closes have stored nodes, and the block of the next micro-batch."""
         self.data = Data(n, [C.count(), C.sum("v")], kind)
         self.trees = [choose(kernel, self.data.shape.family) for kernel in self.data.shape.kernels]
-        self.store, self.closed, self.came = MemoryStore(), 0, 0
+        self.store, self.closed, self.next_slice = MemoryStore(), 0, 0
         # A close that skips slices stores no nodes; the next close creates them, and the one after it updates them.
         for closes in (0, 1, windows):
-            self._come(closes)
+            self._next_block(closes)
             self._close(closes)
-        self._come(windows)
+        self._next_block(windows)
 
     def time_close(self, kind: str, n: int, windows: int) -> None:
         """Run the micro-batch, without Spark and its state store."""
         self._close(windows)
 
-    def _come(self, closes: int) -> None:
-        slices = range(self.came, self.closed + closes + self.data.shape.family.per_window)
+    def _next_block(self, closes: int) -> None:
+        slices = range(self.next_slice, self.closed + closes + self.data.shape.family.per_window)
         count = int(0.7 * self.keys * len(slices))
         self.block = from_records(*self.data.records(count, self.keys, slices, seed=slices.start))
-        self.came = slices.stop
+        self.next_slice = slices.stop
 
     def _close(self, closes: int) -> None:
         self.closed += closes

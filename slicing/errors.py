@@ -51,7 +51,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallText:
     """A call in a message: Python code as text, and the arguments that matter in it."""
 
     text: str
@@ -73,7 +73,7 @@ class Remedy:
         return self.text
 
 
-Code: TypeAlias = Argument | Call | Remedy
+Code: TypeAlias = Argument | CallText | Remedy
 """A part of a message that is Python code; another interface, such as the command line, rewords it."""
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slicing.process.call import Options
     from slicing.process.evictors import Evictor
     from slicing.process.function import Then
-    from slicing.spark.features import Asked
+    from slicing.spark.features import FeatureQuery
     from slicing.spark.query import Query
 
 Time: TypeAlias = Any
@@ -561,7 +561,7 @@ class FeaturesAt:
         """Print the plan of `aggregate` with these arguments. Nothing is run. Raises the errors of `aggregate`."""
         print(self.plan(*functions, **arguments))
 
-    def _asked(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Asked:
+    def _asked(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> FeatureQuery:
         from slicing.spark.features import resolve_features
 
         results = named(functions, arguments)

@@ -42,11 +42,11 @@ class Stopwatch:
         before, self._stage, self._since = self._stage, stage, now
         return before
 
-    def take(self) -> dict[str, int]:
+    def lap(self) -> dict[str, int]:
         """Return the microseconds per stage since the last call, and start again at zero."""
-        taken = {stage: nanos // 1000 for stage, nanos in self._nanos.items() if stage}
+        micros = {stage: nanos // 1000 for stage, nanos in self._nanos.items() if stage}
         self._nanos.clear()
-        return taken
+        return micros
 
     def each(self, stage: str, items: Iterable[Any]) -> Iterator[Any]:
         """Yield the items; the time in which each is made counts for a stage."""
@@ -59,19 +59,19 @@ class Stopwatch:
             yield item
 
 
-_watch: Stopwatch | None = None
+_stopwatch: Stopwatch | None = None
 """The active stopwatch of this process; Spark runs one task at a time in a Python worker."""
 
 
 @contextmanager
-def watched(watch: Stopwatch) -> Iterator[None]:
+def profiled(stopwatch: Stopwatch) -> Iterator[None]:
     """Measure all stages of this process while the block runs."""
-    global _watch  # functions of a kernel or a page get no stopwatch as an argument
-    before, _watch = _watch, watch
+    global _stopwatch  # functions of a kernel or a page get no stopwatch as an argument
+    before, _stopwatch = _stopwatch, stopwatch
     try:
         yield
     finally:
-        _watch = before
+        _stopwatch = before
 
 
 def of_stage(stage: str) -> Callable[[Function], Function]:
@@ -80,11 +80,11 @@ def of_stage(stage: str) -> Callable[[Function], Function]:
     def mark(function: Function) -> Function:
         @wraps(function)
         def timed(*args: Any, **options: Any) -> Any:
-            if (watch := _watch) is None:
+            if (stopwatch := _stopwatch) is None:
                 return function(*args, **options)
-            with watch.running(stage):
+            with stopwatch.running(stage):
                 found = function(*args, **options)
-            return watch.each(stage, found) if isinstance(found, Iterator) else found
+            return stopwatch.each(stage, found) if isinstance(found, Iterator) else found
 
         return cast("Function", timed)
 

@@ -149,9 +149,9 @@ def _drawn(windows: Window, replay: Replay, title: str, triggers: Sequence[int] 
         margin = (high - low) // 12
         low, high = low - margin, high + margin
     named = Clock([*edges(every), *(each.watermark for each in replay.batches if each.watermark)], zone(windows))
-    taken = [t for each in replay.batches for t, fate in zip(each.times, each.fates, strict=True) if fate != LATE]
+    accepted = [t for each in replay.batches for t, fate in zip(each.times, each.fates, strict=True) if fate != LATE]
     is_stream = any(out.batch is not None for out in replay.rows) or any(each.watermark for each in replay.batches)
-    rows = [*_batch_rows(replay, named, is_stream), *slices(windows, low, high, taken)]
+    rows = [*_batch_rows(replay, named, is_stream), *slices(windows, low, high, accepted)]
     rows += [row for group in _groups(windows, shown, replay, named) for row in group]
     heading = "emitted in micro-batch" if is_stream else "result"
     heads = tuple(str(number) if is_stream else "" for number in range(len(replay.batches)))

@@ -53,7 +53,7 @@ class SlicesPerKey(StatefulProcessor):
             # The first window that holds the oldest record and that the watermark has not passed.
             first = int(starts.min()) + self.advance
             passed = timerValues.getCurrentWatermarkInMs() * 1000
-            self._wake(max(first, (passed // self.advance + 1) * self.advance if passed else first))
+            self._set_timer(max(first, (passed // self.advance + 1) * self.advance if passed else first))
         return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
@@ -70,7 +70,7 @@ class SlicesPerKey(StatefulProcessor):
             self.index.removeKey((int(start),))
         self.next.clear()
         if starts[-1] >= following - self.size:
-            self._wake(following)
+            self._set_timer(following)
         yield pd.DataFrame(
             {
                 "key": key[0],
@@ -81,7 +81,7 @@ class SlicesPerKey(StatefulProcessor):
             }
         )
 
-    def _wake(self, end: int) -> None:
+    def _set_timer(self, end: int) -> None:
         self.next.update((end,))
         self.handle.registerTimer(-(-end // 1000))
 

@@ -55,7 +55,7 @@ class BoundedFloor:
         """Return rows with the columns of `Ours`."""
         blocks, buckets = _dropped(frame)
         grouped = blocks.repartition("bucket").sortWithinPartitions("bucket")
-        return _windows(grouped.mapInArrow(PutOut(self.rows // buckets), PACKED.schema), size)
+        return _windows(grouped.mapInArrow(EmitRows(self.rows // buckets), PACKED.schema), size)
 
 
 def _dropped(frame: DataFrame) -> tuple[DataFrame, int]:
@@ -95,7 +95,7 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class PutOut:
+class EmitRows:
     """The second stage on bounded input: emits `rows` rows for each bucket."""
 
     rows: int

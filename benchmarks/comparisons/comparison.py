@@ -115,9 +115,9 @@ class Comparison:
     def measured(self) -> results.Ratio:
         """Run the checks and both sides; return the ratio."""
         differs = next(filter(None, (check.difference() for check in self.checks)), None)
-        return self.judged(*self.sides(), differs)
+        return self.ratio_of(*self.sides(), differs)
 
-    def judged(self, baseline: Run, ours: Run, differs: str | None) -> results.Ratio:
+    def ratio_of(self, baseline: Run, ours: Run, differs: str | None) -> results.Ratio:
         """Return the ratio of two runs, None if a side was stopped or rows differ."""
         known = not (baseline.stopped or ours.stopped or differs)
         return results.Ratio(

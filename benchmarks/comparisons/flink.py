@@ -62,7 +62,7 @@ class Flink:
                 differs = difference(rows, theirs)
                 baseline, ours = replace(baseline, rows=theirs.count()), replace(ours, rows=rows.count())
         comparison = Comparison(self.name, self.title, sides=lambda: (baseline, ours), checks=())
-        found = comparison.judged(baseline, ours, differs)
+        found = comparison.ratio_of(baseline, ours, differs)
         return replace(found, machine=f"{found.machine}, apache-flink {version}")
 
 

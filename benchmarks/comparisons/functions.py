@@ -59,13 +59,13 @@ class Building:
     def measured(self) -> results.Figure:
         """Return the difference of the medians of both, built in turns."""
         frame = bounded.read(DAY_CUT)
-        taken: list[list[float]] = [[], []]
+        durations: list[list[float]] = [[], []]
         for _ in range(_TIMES):
-            for query, seconds in zip((self.rows, self.query), taken, strict=True):
+            for query, seconds in zip((self.rows, self.query), durations, strict=True):
                 start = time.perf_counter()
                 query(frame, HOUR, MINUTE)
                 seconds.append(time.perf_counter() - start)
-        rows, traced = map(statistics.median, taken)
+        rows, traced = map(statistics.median, durations)
         return results.Figure(self.name, self.title, 1000 * (traced - rows), "ms", 50.0, results.machine(CORES))
 
 

@@ -41,9 +41,9 @@ class Timed:
         window = {"delay": "5 seconds", "size": self.size, "advance": self.advance, "last": workload.batches - 2}
         if differs := difference(*(run(**files, **window, hashed=True) for run in (now, then))):
             return (self.name, "", "", differs, "")
-        taken = [[run(**files, **window)["seconds"] for run in (now, then)] for _ in range(turns)]
-        ours, theirs = (min(column) for column in zip(*taken, strict=True))
-        return (self.name, f"{ours:.3f} s", f"{theirs:.3f} s", *_judged(ours, theirs, self.goal))
+        seconds = [[run(**files, **window)["seconds"] for run in (now, then)] for _ in range(turns)]
+        ours, theirs = (min(column) for column in zip(*seconds, strict=True))
+        return (self.name, f"{ours:.3f} s", f"{theirs:.3f} s", *_verdict_cells(ours, theirs, self.goal))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Counted:
         cells = (f"{read:.2f} / {written:.2f}" for read, written in counts)
         if differs := difference(*both) or ("" if sum(counts[1]) else "not counted then"):
             return (self.name, *cells, differs, "")
-        return (self.name, *cells, *_judged(*map(sum, counts), self.goal))
+        return (self.name, *cells, *_verdict_cells(*map(sum, counts), self.goal))
 
 
 LINES = (
@@ -98,7 +98,7 @@ def lines(now: Run, then: Run, chosen: Sequence[str], turns: int, share: float) 
             yield each.compared(now, then, turns, share)
 
 
-def _judged(ours: float, theirs: float, goal: float) -> tuple[str, str]:
+def _verdict_cells(ours: float, theirs: float, goal: float) -> tuple[str, str]:
     verdict = "reached" if ours / theirs <= goal else "missed"
     return f"{ours / theirs:.3f}", f"<= {goal:g} ({verdict})"
 

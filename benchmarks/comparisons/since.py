@@ -56,15 +56,15 @@ class Since:
 @cache
 def _runs(since: Since) -> tuple[tuple[Run, Run], str]:
     with both(since.commit) as processes:
-        now, then = (_Taken(since, process) for process in processes)
+        now, then = (_Turns(since, process) for process in processes)
         differs = difference(now.idle, then.idle)
         for _ in range(since.turns):
-            for taken in (now, then):
-                taken.turn()
+            for turns in (now, then):
+                turns.turn()
     return (then.run(), now.run()), differs
 
 
-class _Taken:
+class _Turns:
     """The turns of one tree and their figures."""
 
     def __init__(self, since: Since, process: Process):

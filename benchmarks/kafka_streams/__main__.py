@@ -87,7 +87,7 @@ class KafkaStreams:
         comparison = Comparison(
             self.name, self.title, sides=lambda: (baseline, ours), checks=(), measure=PROCESSOR, goal=self.goal
         )
-        found = comparison.judged(_spoken(baseline), _spoken(ours), differs)
+        found = comparison.ratio_of(_spoken(baseline), _spoken(ours), differs)
         return replace(found, machine=f"{found.machine}, {VERSION}")
 
     def _run(self, server: Broker, topic: str, workload: Workload, sink: object, checkpoint: Path) -> Run:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from benchmarks import ROOT
 from benchmarks.running.side import CORES, Settings
 from benchmarks.workloads import workload
-from slicing.spark.resolution import TIMED
+from slicing.spark.resolution import TIMERS_SETTING
 from slicing.spark.settings import BATCH_BYTES, PARTITIONS, STATE_STORE, settings_of
 
 STORES = {
@@ -84,7 +84,7 @@ def configured(settings: Settings, more: Mapping[str, str] | None = None) -> Ite
         STATE_STORE.name: STORES[settings.store],
         PARTITIONS: str(settings.partitions or settings.cores),
         BATCH_BYTES.name: settings.batch_bytes,
-        TIMED: str(settings.timers).lower(),
+        TIMERS_SETTING: str(settings.timers).lower(),
         **(more or {}),
     }
     before = {name: spark.conf.get(name, None) for name in wanted}

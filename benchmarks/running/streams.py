@@ -63,10 +63,10 @@ def _run(side: Side) -> Run:
         progress = running.recentProgress
         written = bytes_of(Path(checkpoint) / "state")
         running.stop()
-    taken = time.monotonic() - start
+    seconds = time.monotonic() - start
     if stopped:
-        return Run(taken, side.workload.records, stopped=True, store=settings.store)
-    return replace(medians(side, progress, written), worker_mib=max(peaks.values(), default=0), took=taken)
+        return Run(seconds, side.workload.records, stopped=True, store=settings.store)
+    return replace(medians(side, progress, written), worker_mib=max(peaks.values(), default=0), took=seconds)
 
 
 def source(

@@ -29,12 +29,12 @@ _BEFORE = 200
 
 @dataclass(frozen=True)
 class Records:
-    """Keys, times and values, and in `judged` the watermarks that decided lateness; times are in microseconds."""
+    """Keys, times and values, and the watermarks that decided their lateness; times are in microseconds."""
 
     keys: Array
     times: Array
     values: Array
-    judged: Array
+    watermarks: Array
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ def micro_batches(checkpoint: Path) -> list[tuple[int, int, int]]:
 
 def records_of(files: Path, done: list[tuple[int, int, int]]) -> Records:
     """Return all records that were read; the watermark of the previous micro-batch decides their lateness."""
-    parts, read, judged = [], 0, 0
+    parts, read, previous = [], 0, 0
     for _, until, watermark in done:
         for number in range(read, until):
             table = pq.read_table(files / f"{number:06d}.parquet")
             times = table["ts"].cast("int64").to_numpy()
-            parts.append((table["key"].to_numpy(), times, table["v"].to_numpy(), np.full(len(times), judged)))
-        read, judged = until, watermark
+            parts.append((table["key"].to_numpy(), times, table["v"].to_numpy(), np.full(len(times), previous)))
+        read, previous = until, watermark
     return Records(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -95,20 +95,21 @@ class Truth:
 
     def __init__(self, records: Records, size: int, tail: int, count: int):
         self.starts, self.ends = starts_and_ends(size, tail, count)
-        first = np.searchsorted(self.ends, np.maximum(records.times, records.judged - GRACE), "right")
+        first = np.searchsorted(self.ends, np.maximum(records.times, records.watermarks - GRACE), "right")
         last = np.searchsorted(self.starts, records.times, "right") - 1
         there = first <= last
         self.count, self.keys = count, int(records.keys.max()) + 1
         keys, values = records.keys[there], records.values[there]
-        self.begun = _sums(keys * count + first[there], values)
-        self.ended = _sums(keys * count + np.minimum(last[there] + 1, count - 1), values)
+        self.first_window_sums = _sums(keys * count + first[there], values)
+        self.last_window_sums = _sums(keys * count + np.minimum(last[there] + 1, count - 1), values)
 
     def of(self, keys: Array, windows: Array) -> tuple[Array, Array]:
         """Return record counts and totals of some windows."""
         low, at = keys * self.count, keys * self.count + windows
         found = []
         for held in (0, 1):
-            begun, ended = (_until(of, at, held) - _until(of, low - 1, held) for of in (self.begun, self.ended))
+            sums = (self.first_window_sums, self.last_window_sums)
+            begun, ended = (_until(of, at, held) - _until(of, low - 1, held) for of in sums)
             found.append(begun - ended)
         return found[0], found[1]
 

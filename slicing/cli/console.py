@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from slicing.cli.heartbeat import beating
+from slicing.cli.heartbeat import calling_periodically
 
 BEAT_SECONDS = 5.0
 
@@ -29,7 +29,7 @@ def visible(text: str) -> str:
 
 
 @contextmanager
-def alive(what: str) -> Iterator[None]:
+def reporting_alive(what: str) -> Iterator[None]:
     """Report every few seconds that `what` is still running, even while Spark's output is redirected to its log."""
     terminal = os.dup(2)
 
@@ -38,7 +38,7 @@ def alive(what: str) -> Iterator[None]:
         return BEAT_SECONDS
 
     try:
-        with beating(beat, BEAT_SECONDS):
+        with calling_periodically(beat, BEAT_SECONDS):
             yield
     finally:
         os.close(terminal)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def beating(beat: Callable[[float], float], pause: float) -> Iterator[None]:
+def calling_periodically(beat: Callable[[float], float], pause: float) -> Iterator[None]:
     """Call `beat` at intervals while the block runs, first after `pause` seconds.
 
     `beat` gets the seconds since the start and returns the seconds until its next call. It is not called after the

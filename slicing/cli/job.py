@@ -25,11 +25,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slicing.cli.command import FAILED, UNREADABLE, Job
-from slicing.cli.console import alive, complain, print_table, say, visible
+from slicing.cli.console import complain, print_table, reporting_alive, say, visible
 from slicing.cli.csv_files import CSV
 from slicing.cli.loading import BAD
 from slicing.cli.messages import failure
-from slicing.cli.progress import working
+from slicing.cli.progress import showing_progress
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
 from slicing.drawing.amounts import counted
@@ -52,7 +52,7 @@ _RECORDS = {
 def run(job: Job, scratch: Path) -> int:
     """Start Spark, run the job, stop Spark; return the exit code."""
     say(f"starting Spark to read {job.source} ...")
-    with alive("Spark has been starting"):
+    with reporting_alive("Spark has been starting"):
         spark = session(scratch)
     signal.signal(signal.SIGINT, interrupt)
     try:
@@ -77,7 +77,7 @@ def interrupt(*_: Any) -> NoReturn:
 
 
 @dataclass
-class Tally:
+class InputCounts:
     """The numbers of read and of unreadable records, and an example of an unreadable one."""
 
     records: int = 0
@@ -90,7 +90,7 @@ class Tally:
         self.unreadable += counts["unreadable"]
         self.example = self.example or counts["example"]
 
-    def verdict(self, job: Job) -> int:
+    def exit_code(self, job: Job) -> int:
         """Report the unreadable records, and return the exit code."""
         if not self.unreadable:
             return 0
@@ -124,16 +124,16 @@ def once(job: Job, spark: SparkSession) -> int:
     started = time.monotonic()
     read, made = Observation("read"), Observation("made")
     windows = job.aggregate(accounted(job, bounded(job, spark), read)).observe(made, F.count(F.lit(1)).alias("windows"))
-    with working(spark):
+    with showing_progress(spark):
         table = None if job.output else top(job, windows)
         if job.output:
             write(job, windows, job.output)
     if table:
         print_table(*table)
-    tally, counts = Tally(), read.get
-    tally.add(counts)
+    input_counts, counts = InputCounts(), read.get
+    input_counts.add(counts)
     say(summary(job, counts | made.get, time.monotonic() - started))
-    return tally.verdict(job)
+    return input_counts.exit_code(job)
 
 
 def write(job: Job, windows: DataFrame, output: Path) -> None:
@@ -170,7 +170,7 @@ def summary(job: Job, counts: dict[str, int], seconds: float) -> str:
 def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
     """Process the files of a directory as a stream until a signal, and show its progress; return the exit code."""
     with stopping() as stop, ExitStack() as first:
-        first.enter_context(alive("the first micro-batch has been under way"))
+        first.enter_context(reporting_alive("the first micro-batch has been under way"))
         # A record from the year 9999 would move the watermark there, and all later records would be late.
         frame = plausible(
             accounted(job, stream(job, spark), INPUT), f"`{job.time.replace('`', '``')}`", f"{job.ahead} microseconds"
@@ -180,14 +180,14 @@ def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
         query = sink(job, job.aggregate(frame), job.checkpoint or scratch / "checkpoint", display).start()
         say(f"following {job.source}; Ctrl-C ends")
         try:
-            tally = watch(query, stop, first.close, display, visible(str(job.source)))
+            input_counts = show_micro_batches(query, stop, first.close, display, visible(str(job.source)))
         finally:
             query.stop()
     error = query.exception()
     if error is not None and not stop.is_set():
         raise error
     say("stopped; windows still open are kept in the checkpoint" if job.checkpoint else "stopped")
-    return tally.verdict(job)
+    return input_counts.exit_code(job)
 
 
 def sink(job: Job, windows: DataFrame, checkpoint: Path, display: Display) -> DataStreamWriter:
@@ -207,7 +207,7 @@ def print_rows(job: Job, batch: DataFrame, display: Display) -> None:
     """Print the first windows of a micro-batch, with a single action: each action runs the stateful operator again."""
     table = top(job, batch)
     if table[1]:
-        with display.aside():
+        with display.printing_above():
             print_table(*table)
 
 
@@ -230,14 +230,14 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def watch(
+def show_micro_batches(
     query: StreamingQuery, stop: threading.Event, started: Callable[[], None], display: Display, name: str
-) -> Tally:
+) -> InputCounts:
     """Show each micro-batch until `stop` is set or the query ends; call `started` at the first one.
 
     A terminal shows a few lines that are updated, under this name; other outputs get one line per micro-batch.
     """
-    tally, known = Tally(), deque[MicroBatch](maxlen=REMEMBERED)
+    input_counts, known = InputCounts(), deque[MicroBatch](maxlen=REMEMBERED)
     going = True
     while going:
         going = query.isActive and not stop.wait(POLL_SECONDS)
@@ -245,18 +245,18 @@ def watch(
             found = micro_batch(progress)
             if found and (not known or found.number > known[-1].number):
                 started()
-                line = figures(found, progress, tally)
+                line = figures(found, progress, input_counts)
                 known.append(replace(found, query=name))
                 display.show(name, panel(known) if display.live else visible(line))
-    return tally
+    return input_counts
 
 
-def figures(found: MicroBatch, progress: Mapping[str, Any], tally: Tally) -> str:
+def figures(found: MicroBatch, progress: Mapping[str, Any], input_counts: InputCounts) -> str:
     """Return the figures of a micro-batch with its unreadable records. Spark's record count includes CSV headers."""
     observed = progress["observedMetrics"].get(INPUT)
     if observed is None:
         return found.line()
     counts = observed.asDict()
-    tally.add(counts)
+    input_counts.add(counts)
     lost = f", {counts['unreadable']:,} unreadable" if counts["unreadable"] else ""
     return replace(found, records=counts["records"]).line() + lost

@@ -21,7 +21,7 @@ from pathlib import Path
 from slicing.cli import state
 from slicing.cli.command import INTERRUPTED, REFUSED, UNREADABLE, Job, NothingReadable
 from slicing.cli.console import complain, say
-from slicing.cli.messages import worded
+from slicing.cli.messages import command_line_message
 from slicing.cli.parsing import parse
 from slicing.errors import MissingRequirement, SlicingError
 
@@ -35,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return on_spark(lambda: partial(state.run, asked))
         return run(parse(given))
     except NothingReadable as error:
-        return complain(worded(error), UNREADABLE)
+        return complain(command_line_message(error), UNREADABLE)
     except SlicingError as error:
-        return complain(worded(error), REFUSED)
+        return complain(command_line_message(error), REFUSED)
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED

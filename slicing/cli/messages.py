@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slicing.errors import Argument, Call, Code, SlicingError, Topic, class_of_reason, reason
+from slicing.errors import Argument, CallText, Code, SlicingError, Topic, class_of_reason, reason
 
 _OPTIONS = {"step": "cumulate"}
 """Arguments whose option has another name."""
@@ -22,7 +22,7 @@ _OF_WORKERS = {
 """Remedies for errors of workers, of which Spark passes on only the text."""
 
 
-def worded(error: SlicingError) -> str:
+def command_line_message(error: SlicingError) -> str:
     """Return the message of an error, with remedies as command line options."""
     return error.worded(_words)
 
@@ -30,7 +30,7 @@ def worded(error: SlicingError) -> str:
 def _words(code: Code) -> str:
     if isinstance(code, Argument):
         return _option(code)
-    if isinstance(code, Call):
+    if isinstance(code, CallText):
         return " ".join(map(_option, code.arguments)) or str(code)
     return _REMEDIES[code.topic].format(*code.values)
 

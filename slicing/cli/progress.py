@@ -10,7 +10,7 @@ from typing import TextIO
 
 from pyspark.sql import SparkSession
 
-from slicing.cli.heartbeat import beating
+from slicing.cli.heartbeat import calling_periodically
 from slicing.drawing.terminal import Display
 
 WAIT_SECONDS, LIVE_SECONDS, PLAIN_SECONDS = 3.0, 0.5, 10.0
@@ -34,7 +34,7 @@ class Work:
 
 
 @contextmanager
-def working(spark: SparkSession, stream: TextIO | None = None) -> Iterator[None]:
+def showing_progress(spark: SparkSession, stream: TextIO | None = None) -> Iterator[None]:
     """Show the progress of Spark's jobs while the block runs; in a terminal, clear it at the end."""
     with shown(lambda: _work(spark), Display(stream or sys.stderr)):
         yield
@@ -51,7 +51,7 @@ def shown(work: Callable[[], Work | None], display: Display, wait: float = WAIT_
         return LIVE_SECONDS if display.live else PLAIN_SECONDS
 
     try:
-        with beating(beat, wait):
+        with calling_periodically(beat, wait):
             yield
     finally:
         display.clear()

@@ -45,7 +45,7 @@ of a definition or of a function that takes the session and returns one.
 
 
 @dataclass(frozen=True)
-class Asked:
+class StateArguments:
     """The arguments: a checkpoint, a micro-batch (None: the last one) and an operator (None: the only one).
 
     `keys` are texts of keys with columns and values; `windows` replace those of the definition. `starts` are in
@@ -102,11 +102,11 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def parse(arguments: Sequence[str]) -> Asked:
+def parse(arguments: Sequence[str]) -> StateArguments:
     """Return the parsed arguments. Raises InvalidValue and InvalidType, before Spark is started."""
     given = parser().parse_args(arguments)
     path = given.checkpoint if "://" in given.checkpoint else str(Path(given.checkpoint).absolute())
-    asked = Asked(
+    parsed = StateArguments(
         path,
         given.batch,
         given.operator,
@@ -119,30 +119,37 @@ def parse(arguments: Sequence[str]) -> Asked:
         None if given.why is None else _instant("--why", given.why),
         given.limit,
     )
-    _check(asked)
-    return asked
+    _check(parsed)
+    return parsed
 
 
-def _check(asked: Asked) -> None:
-    looked = {"keys": asked.keys, "windows": asked.windows, "starts": asked.starts, "latest": asked.latest}
-    looked |= {"incomplete": asked.incomplete, "why": asked.why is not None}
+def _check(arguments: StateArguments) -> None:
+    looked = {
+        "keys": arguments.keys,
+        "windows": arguments.windows,
+        "starts": arguments.starts,
+        "latest": arguments.latest,
+    }
+    looked |= {"incomplete": arguments.incomplete, "why": arguments.why is not None}
     named = [f"--{name}" for name, value in looked.items() if value]
-    if named and asked.define is None:
+    if named and arguments.define is None:
         raise InvalidValue(
             f"{', '.join(named)} look up windows, for which the definition of the query is needed. Add "
             "`--define MODULE:NAME`."
         )
-    if asked.define is not None and ":" not in asked.define:
-        raise InvalidValue(f"`--define` is a module or a .py file, a colon and a name; got `{asked.define}`.")
-    if asked.why is not None and (len(asked.keys) > 1 or asked.starts or asked.latest or asked.incomplete):
+    if arguments.define is not None and ":" not in arguments.define:
+        raise InvalidValue(f"`--define` is a module or a .py file, a colon and a name; got `{arguments.define}`.")
+    if arguments.why is not None and (
+        len(arguments.keys) > 1 or arguments.starts or arguments.latest or arguments.incomplete
+    ):
         raise InvalidValue("`--why` is of one window of one key. Give one `--keys`, and no other choice of windows.")
-    for text in asked.keys:
+    for text in arguments.keys:
         if not text.partition("=")[0].strip() or not ("=" in text or _IS_NULL.fullmatch(text)):
             raise InvalidValue(f"{_FORM}; got `{text}`.")
-    if asked.limit < 1:
-        raise InvalidValue(f"`--limit` must be positive; got {asked.limit}.")
-    if len(asked.windows) > 1:
-        windows_of_call(list(asked.windows), {}, long=False)  # refuses windows that could not be told apart
+    if arguments.limit < 1:
+        raise InvalidValue(f"`--limit` must be positive; got {arguments.limit}.")
+    if len(arguments.windows) > 1:
+        windows_of_call(list(arguments.windows), {}, long=False)  # refuses windows that could not be told apart
 
 
 def _values(text: str, names: Sequence[str]) -> dict[str, str | None]:
@@ -193,7 +200,7 @@ def _instant(name: str, text: str) -> int:
     return microseconds_of(found if found.tzinfo else found.replace(tzinfo=UTC))
 
 
-def run(asked: Asked, scratch: Path) -> int:
+def run(arguments: StateArguments, scratch: Path) -> int:
     """Start Spark, print the description or the found windows, stop Spark. Raises InvalidValue, InvalidType."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -205,7 +212,7 @@ def run(asked: Asked, scratch: Path) -> int:
     spark = session(scratch)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     try:
-        for text in answers(spark, asked):
+        for text in answers(spark, arguments):
             for line in text.splitlines():
                 print(visible(line))
         return 0
@@ -222,26 +229,31 @@ def _use_utc() -> None:
         time.tzset()
 
 
-def answers(spark: SparkSession, asked: Asked) -> Iterator[str]:
+def answers(spark: SparkSession, arguments: StateArguments) -> Iterator[str]:
     """Yield the texts to print."""
     from slicing.spark.describe import describe
 
-    if asked.define is None:
-        yield str(describe(spark, asked.checkpoint, asked.batch, operator=asked.operator))
+    if arguments.define is None:
+        yield str(describe(spark, arguments.checkpoint, arguments.batch, operator=arguments.operator))
         return
-    made = definition(spark, asked.define)
+    made = definition(spark, arguments.define)
     names = [key.name for key in made.query().keys]
-    given = [_values(text, names) for text in asked.keys]
-    common: dict[str, Any] = {"batch": asked.batch, "operator": asked.operator}
-    common |= {"windows": list(asked.windows) or None}
+    given = [_values(text, names) for text in arguments.keys]
+    common: dict[str, Any] = {"batch": arguments.batch, "operator": arguments.operator}
+    common |= {"windows": list(arguments.windows) or None}
     keys = _frame(spark, made, given) if given else None
-    if asked.why is not None:
-        yield str(made.why(asked.checkpoint, _one_key(names, keys), asked.why, **common))
+    if arguments.why is not None:
+        yield str(made.why(arguments.checkpoint, _one_key(names, keys), arguments.why, **common))
         return
     found = made.lookup(
-        asked.checkpoint, keys=keys, starts=asked.starts, latest=asked.latest, incomplete=asked.incomplete, **common
+        arguments.checkpoint,
+        keys=keys,
+        starts=arguments.starts,
+        latest=arguments.latest,
+        incomplete=arguments.incomplete,
+        **common,
     )
-    yield _table(found, asked.limit)
+    yield _table(found, arguments.limit)
 
 
 def _frame(spark: SparkSession, made: Definition, keys: Sequence[dict[str, str | None]]) -> DataFrame:

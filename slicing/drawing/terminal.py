@@ -12,7 +12,7 @@ from typing import TextIO
 class Display:
     """Shows texts by name: one after another or, in a terminal, the newest text of each name in place.
 
-    Other output to the same terminal must be printed inside `aside`. Several threads may share it.
+    Other output to the same terminal must be printed inside `printing_above`. Several threads may share it.
     """
 
     def __init__(self, stream: TextIO):
@@ -42,7 +42,7 @@ class Display:
             self._redraw({})
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def printing_above(self) -> Iterator[None]:
         """Make room for printing above the texts that are updated in place."""
         with self._lock:
             kept = self._blocks

@@ -89,7 +89,7 @@ class Costs:
         The records of one slice in a micro-batch share this cost.
         """
         ratio, n = math.ceil(self.family.ratio), self.family.longest
-        cost = self._marks(held)
+        cost = self._dirty_set_cost(held)
         if self.eager:
             cost += Cost(ratio + (ratio if self._looks else 0), ratio)
         if not self.sliced:
@@ -152,7 +152,7 @@ class Costs:
         """The cost of a record in the second of two slices per advance, if all results are eager: `eager.Newest`."""
         return Cost(0, self._step - 1)
 
-    def _marks(self, held: bool) -> Cost:
+    def _dirty_set_cost(self, held: bool) -> Cost:
         """The cost of the dirty set of early firings, whose rows are read and written like partials.
 
         With a trigger by record count, up to half of the rows may be of keys that have fired; they are rewritten as
@@ -166,8 +166,8 @@ class Costs:
             return Cost(0, 0)
         if not isinstance(self.trigger, EarlyByCount):
             return Cost(1, 1)
-        marks = min(self.trigger.count - 1, self._n)
-        return Cost(0 if held and self.sliced else 2 * marks, 2 * marks)
+        rows = min(self.trigger.count - 1, self._n)
+        return Cost(0 if held and self.sliced else 2 * rows, 2 * rows)
 
     def _tree(self, tree: str) -> Cost:
         if self.family.assembled == TAILED:

@@ -20,8 +20,6 @@ class CountingPlan(LedgerPlan):
     Figures count rows of the state. A row holds the new records of a key in one slice, or a single record.
     """
 
-    marks = False
-
     @property
     def keeps_records(self) -> bool:
         """Whether rows are single records, because an aggregate has no `combine`."""

@@ -18,9 +18,14 @@ class LedgerPlan(Plan):
         return False
 
     @property
-    def marks(self) -> bool:
-        """Whether rows of the dirty set or of the retraction log are stored among those of the results."""
-        raise NotImplementedError
+    def has_dirty_set(self) -> bool:
+        """Whether rows of the dirty set are stored in addition to those of the results."""
+        return False
+
+    @property
+    def has_retraction_log(self) -> bool:
+        """Whether rows of the retraction log are stored in addition to those of the results."""
+        return False
 
     @property
     def eager(self) -> Plan:
@@ -32,7 +37,7 @@ class LedgerPlan(Plan):
         """The maximum rows read and written per key with new records: appended, and rewritten when half are void."""
         if self.trees[0] == EAGER:
             return Cost(1, 1)
-        return Cost(2, 2) + (Cost(2, 2) if self.marks else Cost(0, 0))
+        return Cost(2, 2) + (Cost(2, 2) if self.has_dirty_set or self.has_retraction_log else Cost(0, 0))
 
     @property
     def per_window(self) -> Cost:

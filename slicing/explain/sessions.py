@@ -24,7 +24,7 @@ class SessionPlan(LedgerPlan):
         return self.windows
 
     @property
-    def marks(self) -> bool:
+    def has_retraction_log(self) -> bool:
         """Whether the state has a retraction log of emitted sessions."""
         return not self.trigger.fires_once
 
@@ -32,12 +32,12 @@ class SessionPlan(LedgerPlan):
     def shipped(self) -> str:
         """The output of the first stage, in words."""
         ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
-        judged = self.streaming and self.session.late_by != SESSION
+        late_by_record = self.streaming and self.session.late_by != SESSION
         if self.trigger.ends:
             return "a partial for each key and time, which an end may part, and the times of ends"
-        if ordered or judged:
+        if ordered or late_by_record:
             same = "key, time and gap" if self.session.gap is None else "key and time"
-            why = "late ones are told apart behind the shuffle" if judged else "order is kept"
+            why = "late ones are told apart behind the shuffle" if late_by_record else "order is kept"
             return f"a partial for each {same}: {why}"
         return "a partial for each sub-session of an input partition"
 
@@ -47,7 +47,7 @@ class SessionPlan(LedgerPlan):
         if not self.streaming:
             return 0
         rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
-        return rows + (2 * _ROW_BYTES if self.marks else 0)
+        return rows + (2 * _ROW_BYTES if self.has_retraction_log else 0)
 
     def _shape(self) -> list[tuple[str, str]]:
         return [("shuffled", self.shipped)]

@@ -25,11 +25,6 @@ class SlidingPlan(LedgerPlan):
         return self.windows
 
     @property
-    def marks(self) -> bool:
-        """False: times without partials in open windows are rows like the others."""
-        return False
-
-    @property
     def per_record(self) -> Cost:
         """The maximum rows read and written per record: read once per process, and rewritten once with its page."""
         return Cost(1, 1) if self.trees[0] == EAGER else Cost(1, 2)

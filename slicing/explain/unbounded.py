@@ -23,10 +23,10 @@ class TotalsPlan(LedgerPlan):
     def state_bytes_per_key(self) -> int:
         """The estimated bytes of the state of a key, before compression."""
         rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
-        return rows + (2 * _ROW_BYTES if self.marks else 0)
+        return rows + (2 * _ROW_BYTES if self.has_dirty_set else 0)
 
     @property
-    def marks(self) -> bool:
+    def has_dirty_set(self) -> bool:
         """Whether the state has a dirty set of keys, or record counts for a trigger."""
         return bool(self.trigger.asks & {WAITING, PAIRS})
 
@@ -53,9 +53,9 @@ class TotalsPlan(LedgerPlan):
 
     def _state(self) -> str:
         rows = [(each.name, "2 rows", each.size) for each in self.assemblies]
-        marks = [("dirty set", "2 rows", f"{_ROW_BYTES} bytes")] if self.marks else []
+        dirty_set = [("dirty set", "2 rows", f"{_ROW_BYTES} bytes")] if self.has_dirty_set else []
         total = f"about {size_of(self.state_bytes_per_key)} per key before compression"
-        return columns([("state per key", "kept, at most", "size"), *rows, *marks]) + f"\n{total}"
+        return columns([("state per key", "kept, at most", "size"), *rows, *dirty_set]) + f"\n{total}"
 
 
 _ROW_BYTES = 20

@@ -13,7 +13,7 @@ from slicing.explain.plan_of import plan_type_of
 from slicing.spark import bounded, features, stream
 from slicing.spark.checkpoint import headers
 from slicing.spark.labels import labels
-from slicing.spark.profiling import TimedBuckets, TimedStage
+from slicing.spark.profiling import TimedOperator, TimedStage
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
 from slicing.spark.settings import PARTITIONS
@@ -40,7 +40,7 @@ def build(
     chosen, over = spread(query, buckets)
     if not query.streaming:
         return of_bounded(query, chosen)
-    timed = (TimedBuckets, TimedStage) if query.timed else ()
+    timed = (TimedOperator, TimedStage) if query.timed else ()
     return of_stream(query, chosen, over, *timed)
 
 
@@ -55,13 +55,13 @@ def spread(query: Query, buckets: Buckets | None) -> tuple[tuple[int, ...], Buck
     return labels(found.count, found.even_over if query.streaming else partitions), found
 
 
-def build_features(asked: features.Asked, buckets: Buckets | None) -> DataFrame:
+def build_features(asked: features.FeatureQuery, buckets: Buckets | None) -> DataFrame:
     """Return the spine with its features as a DataFrame."""
     partitions = _partitions(asked.query)
     return features.build(asked, labels(_count(buckets, asked.query, partitions), partitions))
 
 
-def plan_features(asked: features.Asked, buckets: Buckets | None) -> FeaturesPlan:
+def plan_features(asked: features.FeatureQuery, buckets: Buckets | None) -> FeaturesPlan:
     """Return the plan of the features that `build_features` would build."""
     query, partitions = asked.query, _partitions(asked.query)
     return FeaturesPlan(

@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class Only:
+class OnePartition:
     """Restricts a read to one partition, reconstructed from the snapshot of the earlier micro-batch `snapshot`."""
 
     partition: int
@@ -59,18 +59,18 @@ class State:
         """Return the headers of the buckets: columns `bucket`, `text`."""
         return self._variable(HEADER, None).selectExpr("key.bucket AS bucket", "value.value AS text")
 
-    def pages(self, only: Only | None = None) -> DataFrame:
+    def pages(self, only: OnePartition | None = None) -> DataFrame:
         """Return the pages of the buckets: columns `bucket`, `page`, `text`."""
         columns = ("key.bucket AS bucket", "user_map_key.page AS page", "user_map_value.value AS text")
         return self._variable(PAGES, only).selectExpr(*columns)
 
-    def buckets(self, labels: Sequence[int], only: Only) -> DataFrame:
+    def buckets(self, labels: Sequence[int], only: OnePartition) -> DataFrame:
         """Return headers and pages of some buckets of one partition: the columns of `pages`, `page` null in headers."""
         columns = ("key.bucket AS bucket", "CAST(NULL AS STRING) AS page", "value.value AS text")
         heads = self._variable(HEADER, only).selectExpr(*columns)  # one step: Spark analyzes the plan once per step
         return heads.unionAll(self.pages(only)).where(F.col("bucket").isin(*labels))
 
-    def _variable(self, name: str, only: Only | None) -> DataFrame:
+    def _variable(self, name: str, only: OnePartition | None) -> DataFrame:
         options: dict[str, Any] = {"operatorId": self.operator, "batchId": self.batch, "stateVarName": name}
         if only is not None:
             options |= {"snapshotPartitionId": only.partition, "snapshotStartBatchId": only.snapshot}
@@ -81,7 +81,7 @@ class State:
         """The stored headers of all buckets, by bucket label."""
         return {row.bucket: row.text for row in self.headers().collect()}
 
-    def newest_snapshot(self, partition: int) -> Only | None:
+    def newest_snapshot(self, partition: int) -> OnePartition | None:
         """Return the newest snapshot from which a partition can be read, or None."""
         where = f"{self.path.rstrip('/')}/state/{self.operator}/{partition}"
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.zip")
@@ -92,7 +92,7 @@ class State:
         after = [int(match[1]) - 1 for match in found if match]
         # To read a snapshot, Spark needs its micro-batch in the commit log, which forgets old micro-batches.
         there = [batch for batch in after if self.first <= batch <= self.batch]
-        return Only(partition, max(there)) if there else None
+        return OnePartition(partition, max(there)) if there else None
 
 
 def headers(spark: SparkSession, path: str, batch: int | None = None) -> dict[int, Header]:

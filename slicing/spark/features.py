@@ -45,7 +45,7 @@ HELD = "h"
 
 
 @dataclass(frozen=True)
-class Asked:
+class FeatureQuery:
     """A query for features: `query` over the records, `spine` over the spine, the spine's columns, the result names."""
 
     query: Query
@@ -78,13 +78,13 @@ def resolve_features(
     time: Any,
     spine_time: Any,
     named: Mapping[str, Bound | Struct],
-) -> Asked:
+) -> FeatureQuery:
     """Return the checked query for features, given the schemas of both sides. Raises InvalidValue and InvalidType."""
     check_bounded(frame, spine)
     query = resolve(Call(frame=frame, keys=keys, window=windows, time=time, named=named))
     names = tuple(output_names(named, windows))
     rows = resolve_spine(spine, keys, spine_time, query, names)
-    return Asked(query, rows, tuple(spine.schema.fields), names)
+    return FeatureQuery(query, rows, tuple(spine.schema.fields), names)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Answer:
         return side_by_side(self.strategy.shape, self.strategy.of_results(windows))
 
 
-def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:
+def build(asked: FeatureQuery, labels: tuple[int, ...]) -> DataFrame:
     """Return the spine with its results."""
     query, spine, chosen = asked.query, asked.spine, asked.strategy
     stage, ship = chosen.first_stage(labels), ShipSpine(query.shape, labels)
@@ -139,7 +139,7 @@ def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:
     return table.select(*kept, *_results(asked))
 
 
-def _results(asked: Asked) -> Iterator[Column]:
+def _results(asked: FeatureQuery) -> Iterator[Column]:
     columns = asked.query.result_columns(flat.RESULT)
     each = len(columns) // asked.query.widths
     for number, (name, column) in enumerate(zip(asked.names, columns, strict=True)):

@@ -56,14 +56,14 @@ class LateColumns:
         def interval(start: Column, end: Column) -> Column:
             return F.struct(logical(start, kind).alias("start"), logical(end, kind).alias("end"))
 
-        taken = F.col(flat.TAKEN)
-        until = F.col(flat.UNTIL) if self.size is None else taken + F.lit(self.size)
+        first_open = F.col(flat.TAKEN)
+        until = F.col(flat.UNTIL) if self.size is None else first_open + F.lit(self.size)
         columns = [
             interval(F.col(flat.START), F.col(flat.END)),
             F.col(flat.RECORDS),
-            F.when(taken.isNull(), F.lit("late")).otherwise(F.lit("late_for_some")),
+            F.when(first_open.isNull(), F.lit("late")).otherwise(F.lit("late_for_some")),
             logical(F.col(flat.WATERMARK), kind),
-            F.when(taken.isNotNull(), interval(taken, until)),
+            F.when(first_open.isNotNull(), interval(first_open, until)),
             F.col(flat.MISSED),
         ]
         fields = [column.alias(name) for column, name in zip(columns, _TAG, strict=True)]
@@ -102,7 +102,7 @@ def late_partials(df: DataFrame) -> DataFrame:
     rows = df.where(F.col(LATE).isNotNull())
     if _RECORD in tag.names:
         rows = rows.where(F.col(f"{LATE}.{_RECORD}").isNull())
-    columns = [quoted(name) for name in df.columns if name not in (*_TIMES, LATE, *_marks_of(df))]
+    columns = [quoted(name) for name in df.columns if name not in (*_TIMES, LATE, *_firing_columns_of(df))]
     return rows.select(*columns, _fields_of(_named_tag(tag)))
 
 
@@ -127,7 +127,7 @@ def _fields_of(names: tuple[str, ...]) -> Column:
     return F.struct(*(F.col(f"{LATE}.{name}").alias(name) for name in names)).alias(LATE)
 
 
-def _marks_of(df: DataFrame) -> tuple[str, ...]:
+def _firing_columns_of(df: DataFrame) -> tuple[str, ...]:
     """The columns that distinguish several firings of one window; late rows are emitted once and do not have them."""
     return ("emission", "revision", "old") if {"emission", "revision"} <= set(df.columns) else ()
 

@@ -59,12 +59,12 @@ FEW_KEYS = 10
 """Windows of up to this number of keys are assembled in this process."""
 LOCAL_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "string")
 """Kinds of keys that have the same values in Python and in Arrow; for other kinds Spark converts the values."""
-MOST_APART = 4
+MAX_SEPARATE_PARTITIONS = 4
 """Up to this number of partitions are read one by one, each from its newest snapshot on; otherwise all are read."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class LookupRequest:
     """The checked arguments of a lookup. `shown` is the query that makes the rows, as if the input were bounded."""
 
     query: Query
@@ -146,7 +146,7 @@ class Asked:
         places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
         chosen = sorted(set(labels_of(self.look.keys, known).tolist()))
         asked = sorted({places[label] for label in chosen})
-        if not 0 < len(asked) <= min(MOST_APART, state.partitions // 2):
+        if not 0 < len(asked) <= min(MAX_SEPARATE_PARTITIONS, state.partitions // 2):
             return None
         there = [only for only in map(state.newest_snapshot, asked) if only]
         if len(there) < len(asked):
@@ -217,7 +217,7 @@ def lookup(
     )
     shown = shown_by(query if other is None else other, query.shape, asked)
     return checkpoint.of_one_batch(
-        lambda: checkpoint.state(spark, path, batch, operator), Asked(query, shown, look, buckets).answered
+        lambda: checkpoint.state(spark, path, batch, operator), LookupRequest(query, shown, look, buckets).answered
     )
 
 
@@ -244,9 +244,9 @@ def check(query: Query, other: Query | None, given: Mapping[str, Any], call: str
     query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
     if given.get(LATEST) and given[STARTS] is not None:
         raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
-    taken = [key.name for key in query.keys] + [name for name, _ in query.nesting]
+    columns = [key.name for key in query.keys] + [name for name, _ in query.nesting]
     added = [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given.get(INCOMPLETE) else [])]
-    if twice := [name for name in added if name in taken]:
+    if twice := [name for name in added if name in columns]:
         raise InvalidValue(f"lookups have a column `{twice[0]}`, and so has the definition. Rename the one there.")
     return None if other is None else _over_stored(query, other)
 

@@ -57,13 +57,13 @@ class MergeInto:
             f"struct({', '.join(f'{side}.{_quoted(name, rows)}' for name in _order(rows))})"
             for side in ("incoming", "kept")
         )
-        gone = f"incoming.emission IN ({', '.join(map(repr, GONE))})" if "emission" in rows.columns else "false"
+        withdrawn = f"incoming.emission IN ({', '.join(map(repr, GONE))})" if "emission" in rows.columns else "false"
         table = self.table.replace("{", "{{").replace("}", "}}")
         return (
             f"MERGE INTO {table} AS kept USING {{incoming}} AS incoming ON {same} "
-            f"WHEN MATCHED AND {newer} AND {gone} THEN DELETE "
+            f"WHEN MATCHED AND {newer} AND {withdrawn} THEN DELETE "
             f"WHEN MATCHED AND {newer} THEN UPDATE SET * "
-            f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT *"
+            f"WHEN NOT MATCHED AND NOT {withdrawn} THEN INSERT *"
         )
 
 

@@ -44,5 +44,5 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 def unpacked(rows: DataFrame, packed: Packed) -> DataFrame:
     """Return one row per element of the packed lists. Rows with counts have no list and yield no row."""
-    beside = (f"`{field.name}`" for field in packed.scalars if field.name != COUNT)
-    return rows.selectExpr(*beside, f"inline(`{ROWS}`)")
+    scalars = (f"`{field.name}`" for field in packed.scalars if field.name != COUNT)
+    return rows.selectExpr(*scalars, f"inline(`{ROWS}`)")

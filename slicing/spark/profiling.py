@@ -13,21 +13,21 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from slicing.profiling import Stopwatch, watched
+from slicing.profiling import Stopwatch, profiled
 from slicing.spark import stream
 from slicing.stages.metrics import PREAGGREGATE, timer
 from slicing.stages.preaggregate import PreAggregate, Ship
 
 
-class TimedBuckets(stream.WindowOperator):
+class TimedOperator(stream.WindowOperator):
     """The stateful operator with timed stages; rows from the first stage bring the time of that stage."""
 
     def init(self, handle: Any) -> None:
         """Called once per partition and micro-batch."""
         super().init(handle)
-        self.watch, self.shipped = Stopwatch(), 0
-        self._watched = watched(self.watch)
-        self._watched.__enter__()
+        self.stopwatch, self.shipped = Stopwatch(), 0
+        self._profiled = profiled(self.stopwatch)
+        self._profiled.__enter__()
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """As in `WindowOperator`."""
@@ -36,13 +36,13 @@ class TimedBuckets(stream.WindowOperator):
         yield from super().handleInputRows(key, iter(tables), timerValues)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
-        counts |= {timer(stage): micros for stage, micros in self.watch.take().items()}
+        counts |= {timer(stage): micros for stage, micros in self.stopwatch.lap().items()}
         counts[PREAGGREGATE], self.shipped = self.shipped, 0
         yield from super()._counted(counts)
 
     def close(self) -> None:
         """Called once per partition and micro-batch."""
-        self._watched.__exit__(None, None, None)
+        self._profiled.__exit__(None, None, None)
         super().close()
 
 
@@ -59,7 +59,7 @@ class TimedStage:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the stage."""
-        watch = Stopwatch()
-        for rows in watch.each(PREAGGREGATE, self.stage(watch.each("", batches), partition)):
-            micros = [watch.take().get(PREAGGREGATE, 0), *[0] * (rows.num_rows - 1)]
+        stopwatch = Stopwatch()
+        for rows in stopwatch.each(PREAGGREGATE, self.stage(stopwatch.each("", batches), partition)):
+            micros = [stopwatch.lap().get(PREAGGREGATE, 0), *[0] * (rows.num_rows - 1)]
             yield rows.append_column(PREAGGREGATE, pa.array(micros, pa.int64()))

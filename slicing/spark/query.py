@@ -172,7 +172,7 @@ class Query:
         return waits or self.window.ttl is not None or self.idle > 0
 
     @property
-    def waits(self) -> bool:
+    def needs_timer(self) -> bool:
         """Whether a bucket without new records needs a timer."""
         return self.clock is not Time.NONE or self.trigger.by_clock
 
@@ -248,10 +248,10 @@ class Query:
         keys = {name: keys[name] for name in self.window_columns.shown(list(keys))}
         results = self.result_columns(flat.RESULT)
         if not self.once:
-            marks = {EMISSION: str(self.trigger)}
+            firing_metadata = {EMISSION: str(self.trigger)}
             kind = F.element_at(F.array(*map(F.lit, KINDS)), F.col(flat.KIND) + 1)
-            results.append(kind.alias("emission", metadata=marks))
-            results.append(F.col(flat.REVISION).alias("revision", metadata=marks))
+            results.append(kind.alias("emission", metadata=firing_metadata))
+            results.append(F.col(flat.REVISION).alias("revision", metadata=firing_metadata))
         if self.with_old:
             results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
         return [*keys.values(), *self.window_columns.of_rows(self), *results, *self._late_tag(keys)]

@@ -35,7 +35,7 @@ from slicing.windows.families.family import Family
 from slicing.windows.window import Window
 
 _NO_KEY = Field("(all)", "boolean")
-TIMED = "spark.slicing.timers"
+TIMERS_SETTING = "spark.slicing.timers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +234,7 @@ class Resolution:
         if not self.streaming or self.call.declared is not None:
             return False
         assert self.frame is not None
-        return str(self.frame.sparkSession.conf.get(TIMED, "false")).lower() == "true"
+        return str(self.frame.sparkSession.conf.get(TIMERS_SETTING, "false")).lower() == "true"
 
     def query(self) -> Query:
         """Return the query."""

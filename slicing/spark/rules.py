@@ -171,11 +171,11 @@ def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
 
 def results_differ_from_other_columns(asked: Resolution) -> None:
     """A result must not have the name of another output column."""
-    taken = {*_reserved(asked), *map(str.casefold, asked.key_names)}
+    used_names = {*_reserved(asked), *map(str.casefold, asked.key_names)}
     for name in asked.result_names:
-        if name.casefold() in taken:
+        if name.casefold() in used_names:
             raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
-        taken.add(name.casefold())
+        used_names.add(name.casefold())
 
 
 def keys_differ(asked: Resolution) -> None:

@@ -95,7 +95,7 @@ class WindowOperator(StatefulProcessor):
     """Spark's stateful operator; its grouping keys are buckets. Windows close in the timer, unless no timer is due."""
 
     def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
-        self.strategy, self.fingerprint, self.waits = strategy, fingerprint, query.waits
+        self.strategy, self.fingerprint, self.needs_timer = strategy, fingerprint, query.needs_timer
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.packed = Packed(query.flat)
         self.by_clock, self.time = query.by_clock, query.clock
@@ -110,7 +110,7 @@ class WindowOperator(StatefulProcessor):
         """The kind of Spark's timers: event time, processing time or none."""
         if self.by_clock:
             return "ProcessingTime"
-        return "EventTime" if self.waits else "None"
+        return "EventTime" if self.needs_timer else "None"
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once per partition and micro-batch."""
@@ -118,7 +118,7 @@ class WindowOperator(StatefulProcessor):
         self.store = SparkStore(handle)
         self.spilling = spilling()
         self.spilling.__enter__()
-        self.waiting: dict[Any, OpenBucket] = {}
+        self.open_buckets: dict[Any, OpenBucket] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Add the new records of a bucket to its state; yield counts, and late rows if the query emits them."""
@@ -132,7 +132,7 @@ class WindowOperator(StatefulProcessor):
             bucket.hear(*self._heard(self.signalled, table, bucket))
         late: Late[Any] = bucket.accept(shipped)
         bucket.head.idle = [] if self.idle else bucket.head.idle  # new records restart the idle time
-        if bucket.pages.is_new and self.waits:
+        if bucket.pages.is_new and self.needs_timer:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
             "late": late.all,
@@ -142,14 +142,14 @@ class WindowOperator(StatefulProcessor):
         }
         if self.delay is not None:
             counts |= delay_counts(late.first_ends, bucket.head.watermark, self.delay, self.grace)
-        if self.waits and self._now(timerValues) > self._last(bucket):
+        if self.needs_timer and self._now(timerValues) > self._last(bucket):
             # The timer fires in this micro-batch and finds the bucket in memory, so nothing is written before.
-            self.waiting[key] = bucket
+            self.open_buckets[key] = bucket
         else:
             standing = self._last(bucket)
             yield from self._closed(bucket, timerValues, counts)
             if (
-                self.waits and self._last(bucket) < standing
+                self.needs_timer and self._last(bucket) < standing
             ):  # The clock went backwards; the old timer would fire only when the clock reaches it again.
                 self.handle.deleteTimer(standing + 1)
                 self.handle.registerTimer(self._last(bucket) + 1)
@@ -161,7 +161,7 @@ class WindowOperator(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Fire all windows that the watermark has passed, and set the timer for the next watermark."""
         self.store.name = f"bucket {key[0]}"
-        bucket = self.waiting.pop(key, None) or self._bucket()
+        bucket = self.open_buckets.pop(key, None) or self._bucket()
         counts: dict[str, int] = {}
         yield from self._closed(bucket, timerValues, counts)
         yield from self._counted(counts)
@@ -170,7 +170,7 @@ class WindowOperator(StatefulProcessor):
     def close(self) -> None:
         """Called by Spark once per partition and micro-batch."""
         self.spilling.__exit__(None, None, None)
-        if self.waiting:
+        if self.open_buckets:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 
     def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> tuple[list[Any], list[Any]]:
@@ -195,7 +195,7 @@ class WindowOperator(StatefulProcessor):
         """The time of timers, in milliseconds, when this bucket was last closed."""
         return (bucket.head.clock if self.by_clock else bucket.head.watermark) // 1000
 
-    def _moment(self, timerValues: Any) -> MicroBatchTime:  # noqa: N803
+    def _micro_batch_time(self, timerValues: Any) -> MicroBatchTime:  # noqa: N803
         """The times of the micro-batch in microseconds; in processing time, the clock is the watermark too."""
         clock = self._now(timerValues) * 1000 if self.by_clock else 0
         watermark = clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000
@@ -211,7 +211,7 @@ class WindowOperator(StatefulProcessor):
         results, shape = 0, replace(self.strategy.shape, since=bucket.since)
         states = self.remembers and StoredStates(self.remembers, shape, bucket, self.grace)
         calling = replace(self.calling, remembered=states.remembered) if states else self.calling
-        for windows in bucket.close(self._moment(timerValues)):
+        for windows in bucket.close(self._micro_batch_time(timerValues)):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
                 yield self._frame(self._flat(shape, bucket.head, some, calling))
@@ -238,8 +238,8 @@ class WindowOperator(StatefulProcessor):
         for partials in framed(shape, self.strategy.late_partials(refused)):
             yield from self._frames(flat_late_partials(shape, refused, partials, family, self.strategy.wide))
         if columns.values is not None:
-            beside = table["records"].dropna() if "records" in table else ()
-            for records in self.strategy.late_records(shape.family, refused, beside):
+            encoded = table["records"].dropna() if "records" in table else ()
+            for records in self.strategy.late_records(shape.family, refused, encoded):
                 yield from self._frames(flat_late_records(shape, refused, records, columns.values, family))
 
     def _frames(self, table: pa.Table) -> Iterator[pd.DataFrame]:
@@ -268,20 +268,20 @@ def build(
     query: Query,
     labels: tuple[int, ...],
     spread: Buckets,
-    buckets: Callable[[Strategy, Query, Fingerprint], WindowOperator] = WindowOperator,
+    operator: Callable[[Strategy, Query, Fingerprint], WindowOperator] = WindowOperator,
     wrapped: Callable[[Any], Any] = lambda stage: stage,
     initial: GroupedData | None = None,
 ) -> DataFrame:
     """Return the emitted windows of a stream in append mode, and its late rows if the query emits them.
 
-    `buckets` makes the stateful operator and `wrapped` wraps the first stage, for example to measure times. `initial`
+    `operator` makes the stateful operator and `wrapped` wraps the first stage, for example to measure times. `initial`
     is the initial state of the operator, grouped by bucket.
     """
     chosen = query.strategy
     stage = chosen.first_stage(labels, beside=query.late == RECORDS)
     stage = wrapped(first_stage(stage, query.trigger.signals, query.trigger.number is not None))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
-    processor = buckets(chosen, query, fingerprint(query, spread))
+    processor = operator(chosen, query, fingerprint(query, spread))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark rejects a checkpoint with another output mode.
         processor,

@@ -200,7 +200,7 @@ class WarmOperator(stream.WindowOperator):
     def _load(self, bucket: OpenBucket, shipped: list[Any], timerValues: Any) -> None:  # noqa: N803
         clock = self._now(timerValues) * 1000 if self.by_clock else 0
         bucket.load(shipped, MicroBatchTime(self.loading.until, clock))
-        if bucket.pages.is_new and self.waits:
+        if bucket.pages.is_new and self.needs_timer:
             self.handle.registerTimer(self._last(bucket) + 1)
 
     def _bucket(self) -> OpenBucket:

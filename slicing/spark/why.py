@@ -14,7 +14,7 @@ from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.explain.why import Why, why_of
 from slicing.spark import checkpoint
 from slicing.spark.checkpoint import State
-from slicing.spark.lookup import Asked, check, keys_of, session_of, shown_by
+from slicing.spark.lookup import LookupRequest, check, keys_of, session_of, shown_by
 from slicing.spark.query import Query
 from slicing.stages.looking import header_of
 from slicing.stages.support import STARTS
@@ -29,20 +29,20 @@ MOST_NAMED = 5
 class Question:
     """A window whose slices are wanted: the key as given, and start and end in microseconds; the end may be None."""
 
-    asked: Asked
+    request: LookupRequest
     key: tuple[Any, ...]
     start: int
     end: int | None
 
     def answered(self, state: State) -> Why:
         """Return the slices of the window in the state of a micro-batch. Raises InvalidValue, StateMismatch."""
-        pages, texts = self.asked.found(state)
-        function = self.asked.function(texts)
+        pages, texts = self.request.found(state)
+        function = self.request.function(texts)
         function.check()
         found = [(pieces, *_edges(pieces)) for pieces in function.pieces(pages)]
         pieces, start, end = self._one(found, function.known_from())
         watermark = max((header_of(label, text).watermark for label, text in texts.items()), default=0)
-        key = {key.name: value for key, value in zip(self.asked.query.keys, self.key, strict=True)}
+        key = {key.name: value for key, value in zip(self.request.query.keys, self.key, strict=True)}
         closed = bool(function.closes and watermark) and end <= watermark - function.grace
         return why_of(pieces, Why(state.path, state.batch, watermark or None, key, start, end, closed))
 
@@ -52,7 +52,7 @@ class Question:
         chosen = [each for each in found if self.end in (None, each[2])]
         if len(chosen) == 1:
             return chosen[0]
-        windows, at = self.asked.shown.window, show_instant(self.start)
+        windows, at = self.request.shown.window, show_instant(self.start)
         if len(ends) > 1 or chosen:
             named = ", ".join(map(show_instant, ends[:MOST_NAMED])) + (", ..." if len(ends) > MOST_NAMED else "")
             raise InvalidValue(
@@ -100,7 +100,9 @@ def why(
     at = _instant("start", start)
     look = Look(keys=names, starts=(at, at), other=over)
     of = shown_by(query if other is None else other, query.shape, over)
-    question = Question(Asked(query, of, look, buckets), given, at, None if end is None else _instant("end", end))
+    question = Question(
+        LookupRequest(query, of, look, buckets), given, at, None if end is None else _instant("end", end)
+    )
     return checkpoint.of_one_batch(lambda: checkpoint.state(spark, path, batch, operator), question.answered)
 
 

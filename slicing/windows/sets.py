@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import cast
 
-from slicing.errors import Call, InvalidType, InvalidValue, Remedy, Topic, excerpt
+from slicing.errors import CallText, InvalidType, InvalidValue, Remedy, Topic, excerpt
 from slicing.windows.families.several import Several, end_together, primary, several, share_windows
 from slicing.windows.window import Window
 
@@ -43,9 +43,9 @@ class Set(Window):
         return [*(self.names or map(repr, self.members))]
 
     @property
-    def written(self) -> Call:
+    def written(self) -> CallText:
         """The calls that make the windows, for messages."""
-        return Call(repr(self), tuple(argument for member in self.members for argument in member.written.arguments))
+        return CallText(repr(self), tuple(argument for member in self.members for argument in member.written.arguments))
 
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
         """Return the windows of all kinds that hold an instant, in the order of the members."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from slicing.errors import Argument, Call, InvalidValue, Remedy, Topic, check_flag, excerpt
+from slicing.errors import Argument, CallText, InvalidValue, Remedy, Topic, check_flag, excerpt
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family, slice_of, windows_between, windows_of
 from slicing.windows.families.timed import by_edges as edges_family
@@ -60,9 +60,9 @@ class Window:
         return [repr(self)]
 
     @property
-    def written(self) -> Call:
+    def written(self) -> CallText:
         """The call that makes these windows, for messages."""
-        return Call(repr(self))
+        return CallText(repr(self))
 
     def slice_of(self, instant: int | datetime) -> tuple[int, int]:
         """Return the slice `[start, end)` that contains an instant, in microseconds since 1970.
@@ -135,12 +135,12 @@ class Hopping(Window):
         return f"hopping({show(self.size)!r}, advance={show(self.advance)!r}{offset})"
 
     @property
-    def written(self) -> Call:
+    def written(self) -> CallText:
         """The call that makes these windows, for messages."""
         advance = () if self.size == self.advance else (Argument("advance", show(self.advance)),)
         offset = (Argument("offset", show(self.offset)),) if self.offset else ()
         gaps = (Argument("gaps", True),) if self.advance > self.size else ()
-        return Call(repr(self), (Argument("size", show(self.size)), *advance, *offset, *gaps))
+        return CallText(repr(self), (Argument("size", show(self.size)), *advance, *offset, *gaps))
 
     def __repr__(self) -> str:
         return f"{self.stored[:-1]}, gaps=True)" if self.advance > self.size else self.stored
@@ -160,9 +160,9 @@ class Timed(Window):
         return self.of
 
     @property
-    def written(self) -> Call:
+    def written(self) -> CallText:
         """The call that makes these windows, for messages."""
-        return Call(self.call, self.arguments)
+        return CallText(self.call, self.arguments)
 
     def __repr__(self) -> str:
         return self.call

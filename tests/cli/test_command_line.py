@@ -23,9 +23,9 @@ from pyspark.sql import Row
 from slicing import cumulating, group_by, hopping, session, tumbling
 from slicing.cli import console as voice
 from slicing.cli import state
-from slicing.cli.job import Tally, figures, keep_log, once
+from slicing.cli.job import InputCounts, figures, keep_log, once
 from slicing.cli.main import main
-from slicing.cli.messages import failure, worded
+from slicing.cli.messages import command_line_message, failure
 from slicing.cli.parsing import _windows, format_of_input, parse, parser
 from slicing.cli.results import result_of
 from slicing.cli.session import BATCH_BYTES, _local_options
@@ -490,14 +490,14 @@ def errors_of_the_library(spark):
 def test_remedies_are_those_of_the_command_line(spark, capsys):
     errors = list(errors_of_the_library(spark))
     for error in errors:
-        found, message = worded(error), str(error)
+        found, message = command_line_message(error), str(error)
         assert not PYTHON.search(found), found
         assert found.partition(". ")[0].split("; got")[0] == message.partition(". ")[0].split("; got")[0]
-        assert worded(pickle.loads(pickle.dumps(error))) == found
+        assert command_line_message(pickle.loads(pickle.dumps(error))) == found
     assert sum(PYTHON.search(str(error)) is not None for error in errors) > 9, "the pattern finds Python's words"
-    assert 'write --size "1 hour" --advance "1 minute" --offset "5 seconds"' in worded(errors[0])
-    assert 'got --size "1 minute", --advance "1 hour". If' in worded(errors[0])
-    assert worded(errors[-1]).endswith("Set --conf a.b=c.D.")
+    assert 'write --size "1 hour" --advance "1 minute" --offset "5 seconds"' in command_line_message(errors[0])
+    assert 'got --size "1 minute", --advance "1 hour". If' in command_line_message(errors[0])
+    assert command_line_message(errors[-1]).endswith("Set --conf a.b=c.D.")
 
 
 @pytest.mark.parametrize(
@@ -524,7 +524,7 @@ def test_remedies_are_those_of_the_command_line(spark, capsys):
 def test_arguments_are_options_in_messages(made, message):
     with pytest.raises(InvalidValue) as raised:
         made()
-    assert worded(raised.value).endswith(message)
+    assert command_line_message(raised.value).endswith(message)
 
 
 @pytest.mark.parametrize(
@@ -545,7 +545,7 @@ def test_errors_of_workers_are_followed_by_what_to_do_here(error, remedy):
 def test_several_windows_are_the_options_of_each():
     several = windows_of_call([tumbling("1 hour"), hopping("1 day", "1 hour")], {}, long=False)
     error = InvalidValue("of ", several.written, ".")
-    assert worded(error) == 'of --size "1 hour" --size "1 day" --advance "1 hour".'
+    assert command_line_message(error) == 'of --size "1 hour" --size "1 day" --advance "1 hour".'
     assert str(error) == f"of {several!r}."
 
 
@@ -572,7 +572,7 @@ def test_a_sign_of_life_passes_a_redirection(tmp_path, monkeypatch, capfd):
 
     monkeypatch.setattr(voice, "BEAT_SECONDS", 0.01)
     found = ""
-    with voice.alive("Spark has been starting"), redirected(tmp_path / "log"):
+    with voice.reporting_alive("Spark has been starting"), redirected(tmp_path / "log"):
         while "starting" not in found:
             found += capfd.readouterr().err
     assert found.startswith("Spark has been starting for 0 s ...\n")
@@ -590,12 +590,12 @@ def test_a_watermark_beyond_datetime_is_its_last_instant(text):
     }  # fmt: skip
     found = micro_batch(progress)
     assert "watermark 9999-12-31T23:59:59" in found.line()
-    tally = Tally()
-    assert figures(found, progress, tally).startswith("micro-batch 1: 1 record (")
+    input_counts = InputCounts()
+    assert figures(found, progress, input_counts).startswith("micro-batch 1: 1 record (")
     progress["observedMetrics"]["input"] = Row(records=7, unreadable=2, example="x", without_time=0)
-    assert figures(found, progress, tally).startswith("micro-batch 1: 7 records (")
-    assert figures(found, progress, tally).endswith(", 2 unreadable")
-    assert tally == Tally(14, 4, "x")
+    assert figures(found, progress, input_counts).startswith("micro-batch 1: 7 records (")
+    assert figures(found, progress, input_counts).endswith(", 2 unreadable")
+    assert input_counts == InputCounts(14, 4, "x")
 
 
 @pytest.mark.versions

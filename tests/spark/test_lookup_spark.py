@@ -21,8 +21,8 @@ from slicing import InvalidType, InvalidValue, StateMismatch, describe, group_by
 from slicing.cli.command import FAILED, REFUSED
 from slicing.cli.main import main
 from slicing.engines.looking import Look
-from slicing.spark.checkpoint import Only
-from slicing.spark.lookup import Asked
+from slicing.spark.checkpoint import OnePartition
+from slicing.spark.lookup import LookupRequest
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.header import Header
 
@@ -434,10 +434,10 @@ def test_few_keys_of_a_checkpoint_of_format_7_are_read_from_all_partitions(bucke
 
     state = SimpleNamespace(
         partitions=8,
-        newest_snapshot=lambda partition: Only(partition, 1),
+        newest_snapshot=lambda partition: OnePartition(partition, 1),
         buckets=lambda labels, only: SimpleNamespace(toArrow=partial(stored, labels, only)),
     )
-    found = Asked(None, None, Look(keys=keys), Buckets(8))._of_few_partitions(state)
+    found = LookupRequest(None, None, Look(keys=keys), Buckets(8))._of_few_partitions(state)
     assert (found is None) == (buckets == "7")
 
 

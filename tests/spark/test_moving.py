@@ -11,7 +11,7 @@ from test_restart import copy
 import combinators as C
 from slicing import InvalidValue, describe, group_by, hopping
 from slicing.spark.labels import hash_of, labels
-from slicing.spark.lookup import Asked
+from slicing.spark.lookup import LookupRequest
 from slicing.stages.labels import labels_of
 from slicing.state.format.buckets import Buckets
 
@@ -81,7 +81,7 @@ def test_a_checkpoint_moves_to_more_partitions_and_back(spark, tmp_path, monkeyp
     moved = copy(tmp_path, tmp_path / "moved")
     spark._streamingCheckpointManager.repartition(str(moved), 4)
     assert "4 over 4 shuffle partitions, 1." in str(describe(spark, str(moved)))
-    monkeypatch.setattr(Asked, "_of_all", None)
+    monkeypatch.setattr(LookupRequest, "_of_all", None)
     (row,) = asked.lookup(str(moved), keys=[7], latest=True).collect()
     assert row["total"] == 3 * 70 + 3 + 4 + 5, "the partition of the key is found by the number of now"
 

@@ -10,7 +10,7 @@ from streams import SECOND, START, record, source, table, write
 import combinators as C
 from slicing import group_by, hopping, on_close
 from slicing import profiling as module
-from slicing.profiling import ASSEMBLE, COMBINE, ENCODE, Stopwatch, of_stage, watched
+from slicing.profiling import ASSEMBLE, COMBINE, ENCODE, Stopwatch, of_stage, profiled
 from slicing.spark.progress import micro_batch
 from slicing.stages.metrics import TIMERS
 
@@ -37,13 +37,13 @@ def test_a_stage_does_not_have_the_time_of_those_it_calls(pass_time):
         pass_time(2)
         return "result"
 
-    watch = Stopwatch()
-    with watched(watch):
+    stopwatch = Stopwatch()
+    with profiled(stopwatch):
         pass_time(100)
         assert outer() == "result"
         pass_time(100)
-    assert watch.take() == {"outer": 3, "inner": 5}
-    assert watch.take() == {}
+    assert stopwatch.lap() == {"outer": 3, "inner": 5}
+    assert stopwatch.lap() == {}
 
 
 @pytest.mark.parametrize("iterator", [lambda items: items(), lambda items: map(int, items())])
@@ -54,40 +54,40 @@ def test_an_iterator_is_timed_while_it_runs_and_not_while_it_waits(pass_time, it
             yield number
         pass_time(1)
 
-    watch = Stopwatch()
-    with watched(watch):
+    stopwatch = Stopwatch()
+    with profiled(stopwatch):
         for _ in of_stage("made")(iterator)(items):
             pass_time(1000)
-    assert watch.take() == {"made": 21}
+    assert stopwatch.lap() == {"made": 21}
 
 
 def test_a_stage_that_raises_ends(pass_time):
-    watch = Stopwatch()
+    stopwatch = Stopwatch()
 
     @of_stage("a")
     def fails():
         pass_time(1)
         raise KeyError
 
-    with watched(watch):
+    with profiled(stopwatch):
         with pytest.raises(KeyError):
             fails()
         pass_time(100)
-    assert watch.take() == {"a": 1}
+    assert stopwatch.lap() == {"a": 1}
 
 
 def test_nothing_is_timed_unless_a_watch_is_set(pass_time):
     outer, inner = Stopwatch(), Stopwatch()
     function = of_stage("a")(lambda: pass_time(1))
     function()
-    with watched(outer):
+    with profiled(outer):
         function()
-        with watched(inner):
+        with profiled(inner):
             function()
             function()
         function()
     function()
-    assert (outer.take(), inner.take()) == ({"a": 2}, {"a": 2})
+    assert (outer.lap(), inner.lap()) == ({"a": 2}, {"a": 2})
 
 
 @pytest.mark.parametrize("eager", [False, True])
@@ -95,19 +95,19 @@ def test_the_stages_of_a_bucket_never_run_at_the_same_time(eager, monkeypatch):
     """By a clock that moves a microsecond at every look: all stages together have the time from first to last."""
     looks = []
     monkeypatch.setattr(module, "perf_counter_ns", lambda: looks.append(None) or 1000 * len(looks))
-    kind, watch = Even.of(8, 1), Stopwatch()
+    kind, stopwatch = Even.of(8, 1), Stopwatch()
     one = Scenario(kind, on_close(), content=RECORDS if eager else PARTIALS, results=("sum",))
-    with watched(watch):
+    with profiled(stopwatch):
         for first in range(0, 40, 4):
             bucket = one.bucket()
             records = records_of(evenly(kind.window.family, range(first, first + 4), keys=3))
             bucket.accept(one.arriving(records, 1)[0])
             list(bucket.close(moment(first)))
-    outside = watch._nanos[""] // 1000
-    taken = watch.take()
-    assert {ASSEMBLE, COMBINE, ENCODE} <= taken.keys()
-    assert min(taken.values()) > 0
-    assert sum(taken.values()) + outside == len(looks)
+    outside = stopwatch._nanos[""] // 1000
+    lap = stopwatch.lap()
+    assert {ASSEMBLE, COMBINE, ENCODE} <= lap.keys()
+    assert min(lap.values()) > 0
+    assert sum(lap.values()) + outside == len(looks)
 
 
 def ran(spark, folder, tree):
@@ -136,9 +136,9 @@ def test_a_stream_is_timed_if_its_session_asks_for_it(spark, tmp_path, tree):
     batches = [found for each in progress if (found := micro_batch(each))]
     assert len(batches) >= 4
     for stage in TIMERS:
-        taken = [each.counts[stage] for each in batches]
-        assert min(taken) >= 0
-        assert max(taken) > 0, stage
+        micros = [each.counts[stage] for each in batches]
+        assert min(micros) >= 0
+        assert max(micros) > 0, stage
     for each in batches:
         assert f"output {each.counts['micros_output'] / 1e6:.2f} s" in each.line()
         assert each.gauges()["micros_read"] == each.counts["micros_read"]

@@ -260,7 +260,7 @@ def test_what_is_printed_beside_a_display_stays_above_it():
     terminal = Terminal()
     display = Display(terminal)
     display.show("a", "a 0\nmore")
-    with display.aside():
+    with display.printing_above():
         terminal.write("a row\n")
     assert terminal.screen() == ["a row", "a 0", "more"]
     display.show("a", "a 1\nmore")
