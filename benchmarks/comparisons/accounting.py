@@ -29,7 +29,7 @@ from slicing.engines.eager.bucket import EagerBucket
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.explain.costs import Cost, Costs, number
 from slicing.state import bucket_cache as memory
-from slicing.state import slice_groups as stripes
+from slicing.state import slice_groups
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore
@@ -177,7 +177,7 @@ def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count
         keys = 20 if "eager" in strategy.trees else KEYS * family.per_advance
     feed, n = Feed(strategy, family, keys), family.per_window
     filled = 2 * n  # slices of the windows that are counted
-    with _stripes_cut_by_slice():
+    with _slice_groups_cut_by_slice():
         feed.step(range(filled), family.slice_start(filled - 2))
     steps = _period(strategy, family)
     settled = filled + (2 if "eager" in strategy.trees else family.stripe + 2) * family.per_advance
@@ -199,13 +199,13 @@ def _period(strategy: Strategy, family: Slicing) -> int:
 
 
 @contextmanager
-def _stripes_cut_by_slice() -> Iterator[None]:
+def _slice_groups_cut_by_slice() -> Iterator[None]:
     """Make the first close, of many windows at once, leave the same pages as closes one after another."""
-    most, stripes.MOST_AT_ONCE = stripes.MOST_AT_ONCE, 1
+    most, slice_groups.MOST_AT_ONCE = slice_groups.MOST_AT_ONCE, 1
     try:
         yield
     finally:
-        stripes.MOST_AT_ONCE = most
+        slice_groups.MOST_AT_ONCE = most
 
 
 def _sum(tree: str) -> tuple[Aggregate, type]:

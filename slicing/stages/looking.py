@@ -85,9 +85,9 @@ def pages_looked_up(head: Header) -> set[str]:
     for name, some in head.lists.items():
         entries += some if parse(name).of in LOOKED_UP else []
     length, names = head.layout.get("stripe", 0), set[str]()
-    for key, stripe in head.stripes.items():
-        entries += stripe.loose
-        names |= {f"c{key * length + cut[0]}.{part}" for cut in stripe.cuts for part in range(cut[2])}
+    for key, group in head.slice_groups.items():
+        entries += group.loose
+        names |= {f"c{key * length + cut[0]}.{part}" for cut in group.cuts for part in range(cut[2])}
     return names | {page_name(entry) for entry in entries}
 
 

@@ -50,8 +50,7 @@ from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.costs import MERGING
 from slicing.state import bucket_cache as memory
-from slicing.state import lists, pages
-from slicing.state import slice_groups as stripes
+from slicing.state import lists, pages, slice_groups
 from slicing.state.store import MemoryStore
 from slicing.triggers.change import OnChange
 from slicing.triggers.early_by_count import EarlyByCount
@@ -107,7 +106,7 @@ def streamed(strategy, family, cases, emission, grace):
 @pytest.mark.parametrize("mode", ["on_close()", *MODES])
 def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
     """8 slices in a micro-batch, of windows of 12; they close in the next one, when a record comes to one of them."""
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     monkeypatch.setattr(memory, "KEPT_BYTES", kept)
     emission = MODES.get(mode, on_close())
     grace = 5000 if emission.fires_late else 0
@@ -116,7 +115,7 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
         records = evenly(stream.family, [first - 3, *range(first, first + 8)], keys=2)
         stream.step(records, int(stream.family.slice_start(first)) // 1000, now=first)
         head = stream.bucket().head
-        spans = [key * head.layout["stripe"] + cut[1] for key, each in head.stripes.items() for cut in each.cuts]
+        spans = [key * head.layout["stripe"] + cut[1] for key, each in head.slice_groups.items() for cut in each.cuts]
         ahead += max(spans, default=0) > stream.family.entered(head.next_to_fire)
     assert ahead > 5
     stream.drain()
@@ -572,7 +571,7 @@ def test_emission_changes_on_a_live_state(at_once, monkeypatch):
 
     Where slices come several at once, most are cut under the emission before the one under which they enter.
     """
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     modes = [on_close(), on_update(), on_change(), on_close(), early(records=2), on_change(drained=True), on_close()]
     modes += [LATEST, on_update(), LATEST, early(records=2), LATEST]
     family = hopping(8)
@@ -622,7 +621,7 @@ def run_changing_stream(before, after, seed, monkeypatch, strategy):
     """From one emission to another and back, at random micro-batches of a random stream."""
     rng = np.random.default_rng(seed)
     monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
-    monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 16_000])))
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", int(rng.choice([1, 16_000])))
     family, grace = random_slicing(rng, seed), int(rng.choice([2000, 7000, 30_500])) * 1000
     chosen = CHANGING if "on_change" in before + after else cases("sum", "most", "rows")
     stream = streamed(strategy, family, chosen, BY_EVENTS[before], grace)

@@ -3,14 +3,14 @@
 Slices are authoritative; the trees' nodes are durable caches of them. Everything is a page in a key-value store:
 
     fresh     pages written since the last close, not in any cache yet
-    stripes   for each slice group, the slices that have entered, and slices that were complete when they arrived
+    groups    for each slice group, the slices that have entered, and slices that were complete when they arrived
     late      late records of these slices
     caches    the trees' nodes by name
 
 A slice enters when the first window that holds it closes: then the trees take it in. A micro-batch in which no window
 closes writes the new rows and the header, and reads only small pages, to merge them. A close reads the slices that
-enter, moves the trees forward, and writes the entered slices from fresh pages to their stripes. Expired stripes are
-removed as a whole. All families share `Slices`; a `FamilyWindows` reads the windows of one family.
+enter, moves the trees forward, and writes the entered slices from fresh pages to their slice groups. Expired slice
+groups are removed as a whole. All families share `Slices`; a `FamilyWindows` reads the windows of one family.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class SlicedBucket(Bucket):
             self.head.refused = max(self.head.refused, int(cut.slice_start(cut.slice_at(at) + 1)))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
-        """Store the slices that open windows hold; entered slices are stored in their stripes."""
+        """Store the slices that open windows hold; entered slices are stored in their slice groups."""
         for each in self.families:
             each.fit_trees()
             each.pass_until(until)
@@ -322,7 +322,7 @@ class SlicedBucket(Bucket):
                 each.step(is_empty=self.head.newest is None)
             self.slices.entered = self._entered
             if self.head.entered is not None:  # a family that needed older slices may have been removed
-                self.slices.stripes.remove_before(self._whole_from)
+                self.slices.slice_groups.remove_before(self._whole_from)
             self.slices.write_incoming()
             return
         assert self.head.newest is not None, "windows close"
@@ -352,7 +352,7 @@ class SlicedBucket(Bucket):
         return min(each.oldest for each in self.families)
 
     def _settle(self, left: int) -> None:
-        """Merge late rows into the stripe that leaves next: two-layer trees will read it slice by slice."""
+        """Merge late rows into the slice group that leaves next: two-layer trees will read it slice by slice."""
         subtracts = any("two_layer" in each.trees for each in self.families)
         if subtracts and self.slices.needs.settles:
             oldest, since = self._oldest(), self._retained_from

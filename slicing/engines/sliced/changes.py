@@ -67,7 +67,7 @@ class Changes:
 
     def _remember(self, news: InOrder) -> None:
         if news.block is None or not self._together:
-            self.slices.recent.drop()  # rows that are new to one family may already be in stripes for another
+            self.slices.recent.drop()  # rows that are new to one family may already be in slice groups for another
             return
         oldest = min(map(self._oldest, self.families))
         entered = max(progress.family.entered(self._until(progress)) for progress in self.families)

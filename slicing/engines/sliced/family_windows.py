@@ -6,8 +6,8 @@ others, the late records are kept for its nodes, too::
 
     slices     | 0 | 1 | 2 | 3 | 4 | 5 |
     minutes        entered up to 5 ----^   takes in slices 3 and 4, and a late row of slice 1
-    hours      entered up to 2 ^           its next close reads 2, 3 and 4 from stripes; its nodes hold 0 and 1, and
-                                           the late row waits for them in a list
+    hours      entered up to 2 ^           its next close reads 2, 3 and 4 from slice groups; its nodes
+                                           hold 0 and 1, and the late row waits for them in a list
 """
 
 from __future__ import annotations
@@ -156,9 +156,9 @@ class FamilyWindows(FamilyProgress):
     def _close(self, news: InOrder, late: Sequence[InOrder], windows: Sequence[int], entered: int) -> Iterator[Windows]:
         first, until, end = windows
         cached, self.state.nodes = self.state.nodes == first, None
-        stripes = self.slices.stripes
+        slice_groups = self.slices.slice_groups
         close_range = CloseRange(
-            self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered
+            self.shape, self.trees, slice_groups, news, late, self.cache, cached, first, until, end, entered
         )
         close = close_of(close_range)
         yield from close.windows()
@@ -176,9 +176,9 @@ class FamilyWindows(FamilyProgress):
         return rows
 
     def news(self, fresh: InOrder) -> InOrder:
-        """Return the new rows since the last close, and entering slices that are already in stripes."""
+        """Return the new rows since the last close, and entering slices that are already in slice groups."""
         entering = self.family.entered(self.first), self.family.entered(self.end)
-        return InOrder(self.shape, chain(self.slices.stripes.read(*entering), fresh.parts()))
+        return InOrder(self.shape, chain(self.slices.slice_groups.read(*entering), fresh.parts()))
 
     def aligned(self, windows: Array) -> Array:
         """Return the windows of this family that end with some windows of its primary family."""
