@@ -80,18 +80,18 @@ class SliceGroups:
     def _between(self, pages: Sequence[Named], first: int, end: int) -> Iterator[Block]:
         return (self.pages.get(name, self.shape, of).between(first, end) for name, of in pages)
 
-    def put_ahead(self, block: Block, first: int, end: int) -> Block:
+    def put_complete(self, block: Block, first: int, end: int) -> Block:
         """Write new slices from `first` up to `end` as cut pages, and return the rows that are not in these pages.
 
         Nothing is stored of these slices yet. Only slices that fill a page are cut, and only if a window has more
         slices than arrived; otherwise the slices would leave as soon as they enter.
         """
         self.at_once = len(np.unique(block.between(first, FOREVER).index))
-        ahead = block.between(first, end)
-        if self.at_once >= self.shape.family.longest or not self._fills(ahead):
+        complete = block.between(first, end)
+        if self.at_once >= self.shape.family.longest or not self._fills(complete):
             return block
         others = np.ones(len(block), dtype=bool)
-        for key, part in self._by_slice_group(ahead):
+        for key, part in self._by_slice_group(complete):
             if self._fills(part):
                 self._cut(key, part)
                 others[slice(*np.searchsorted(block.index, (part.index[0], part.index[-1] + 1)))] = False
@@ -170,7 +170,7 @@ class SliceGroups:
             self.pages.remove(group.loose)
             self._cut(key, loose)
 
-    def settle(self, key: int, first: int) -> None:
+    def fold_late(self, key: int, first: int) -> None:
         """Fold the late rows of this and earlier slice groups into their slices.
 
         Late rows of slices before `first` are removed.

@@ -315,9 +315,9 @@ def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):
 def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatch):
     """A share of the records of each micro-batch belongs to the 4 slices before it, of which the rest has come."""
     monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
-    put_ahead, written = slice_groups.SliceGroups.put_ahead, []
-    for ahead in (put_ahead, lambda self, block, first, end: block):
-        monkeypatch.setattr(slice_groups.SliceGroups, "put_ahead", ahead)
+    put_complete, written = slice_groups.SliceGroups.put_complete, []
+    for put in (put_complete, lambda self, block, first, end: block):
+        monkeypatch.setattr(slice_groups.SliceGroups, "put_complete", put)
         stream, rng = Stream(hopping(100), cases("rows", "sum"), judged=False), np.random.default_rng(0)
         rows = 0
         for first in range(0, 400, 20):

@@ -334,7 +334,7 @@ class SlicedBucket(Bucket):
         if is_left:
             newly_entered = self._entered - self.slices.entered
             self.slices.enter(self._fresh, self._entered, self._whole_from)
-            self._settle(self._left)
+            self._fold_late(self._left)
             self.merged.step(newly_entered)
             # The new rows get pages of their own; otherwise the next close would read and write all of them again.
             self.slices.write_incoming()
@@ -351,12 +351,12 @@ class SlicedBucket(Bucket):
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
 
-    def _settle(self, left: int) -> None:
+    def _fold_late(self, left: int) -> None:
         """Merge late rows into the slice group that leaves next: two-layer trees will read it slice by slice."""
         subtracts = any("two_layer" in each.trees for each in self.families)
-        if subtracts and self.slices.needs.settles:
+        if subtracts and self.slices.needs.folds_late:
             oldest, since = self._oldest(), self._retained_from
-            self.slices.settle(left, oldest, oldest if since is None else min(oldest, self._whole_from))
+            self.slices.fold_late(left, oldest, oldest if since is None else min(oldest, self._whole_from))
 
     def save(self) -> None:
         """Write the header; remove the caches of other triggers, which this trigger does not update."""

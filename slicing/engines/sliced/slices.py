@@ -96,7 +96,7 @@ class Slices:
         """Write the new records: complete slices as pages of their own, others as fresh pages."""
         block = self.incoming
         if len(block):
-            block = self.slice_groups.put_ahead(block, *self._complete(block))
+            block = self.slice_groups.put_complete(block, *self._complete(block))
         self._append_fresh(block)
         self.incoming = empty(self.shape)
 
@@ -181,7 +181,7 @@ class Slices:
         length = self.slice_groups.length
         return [key for key in self.head.slice_groups if before < (key + 1) * length <= entered]
 
-    def settle(self, left: int, oldest: int, retained: int) -> None:
+    def fold_late(self, left: int, oldest: int, retained: int) -> None:
         """Merge late rows into the slice group that leaves next.
 
         The first needed slice moves from `left` to `oldest`. This happens once per slice group: later late rows stay
@@ -190,7 +190,7 @@ class Slices:
         """
         leaving = oldest // self.slice_groups.length
         if leaving != left // self.slice_groups.length:
-            self.slice_groups.settle(leaving, min(retained, oldest))
+            self.slice_groups.fold_late(leaving, min(retained, oldest))
 
     def merge(self, first: int, end: int, holder: Callable[[Array], Array]) -> None:
         """Combine entered slices from `first` up to `end`, in time order, into the slices that `holder` returns."""
