@@ -81,7 +81,7 @@ def compare(name, seed):
             begun = None if newest is None else _end_of(query.window.family, newest)
             since |= {each: begun for each in query.chosen if each not in before}
             if rng.random() < 0.5:
-                bucket_cache._kept.clear()
+                bucket_cache._entries.clear()
         wanted, found = (each.rows(records, watermark, clock) for each in (reference, query))
         assert found.keys() == wanted.keys(), (seed, number)
         newest = max([each[0] for each in records] + [newest or 0])

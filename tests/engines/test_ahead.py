@@ -130,4 +130,4 @@ def test_what_is_kept_is_where_records_come_to():
     for number in range(30):
         one.step(evenly(one.kind.window.family, [number, *([139] if number == 20 else [])]), 0)
         bucket = one.bucket()
-        assert bucket.slices.recent.first <= max(0, number - 11)
+        assert bucket.slices.cache.first <= max(0, number - 11)

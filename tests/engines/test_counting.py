@@ -67,7 +67,7 @@ def test_rows_of_two_lives_of_a_key_lie_in_one_ledger():
     rows = world.bucket().ledger.rows()
     code = rows.names["k0"].to_pylist().index(1)
     assert rows.index[rows.keys == code].tolist() == [0, 1, 2]
-    memory._kept.clear()
+    memory._entries.clear()
     assert world.step([(0, 1, 9)], now=13).keys() == {("final", 1, 0, 1, 3)}
     assert world.step([(0, 1, 10), (0, 1, 11)], now=14).keys() == {("final", 1, 0, 1, 5)}
 
@@ -105,7 +105,7 @@ def test_a_process_that_has_not_got_the_rows_reads_them_once():
     world = made(counting(20, 5))
     for _ in range(5):
         world.emit([(0, key, 1) for key in range(20)])
-    memory._kept.clear()
+    memory._entries.clear()
     read = []
     for _ in range(3):
         world.emit([(0, 3, 1)])

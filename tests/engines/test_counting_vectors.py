@@ -50,7 +50,7 @@ def fired(window, events):
     case, store = CASES["sum"], MemoryStore()
     shape, made = shape_of(window.family, [case], ("string",)), block_of if window == unbounded() else records_of
     for number, event in enumerate(events):
-        memory._kept.clear()
+        memory._entries.clear()
         bucket = bucket_of(window, shape, store)
         if "key" in event:
             record = (1000 * (event["time"] or 0), event["key"], event["value"])

@@ -65,7 +65,7 @@ class Replayed:
         return next(self.gaps[name] for name in named if name in self.gaps) * 1000
 
     def step(self, events, watermark):
-        memory._kept.clear()  # a restart at every micro-batch
+        memory._entries.clear()  # a restart at every micro-batch
         bucket = SessionBucket(self.shape, self.window, 1000 * self.grace, FINGERPRINT, self.store, self.emission)
         self.late += bucket.accept(self.shipped(events) if events else []).all
         for frame in bucket.close(moment(watermark)):

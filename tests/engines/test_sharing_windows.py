@@ -115,7 +115,7 @@ def run(line, batches, held=True):
     found = []
     for batch in batches:
         if not held:
-            memory._kept.clear()
+            memory._entries.clear()
         found.append(line.step(*batch))
     return found
 
@@ -195,7 +195,7 @@ def test_totals_that_never_close_are_those_of_one_long_window(emission):
     found, came = {}, []
     truth = Windowed(EVERYTHING, tumbling("1 hour"))
     for number, (records, watermark, now) in enumerate(batches):
-        memory._kept.clear()
+        memory._entries.clear()
         rows, refused, counts = line.step(records, watermark, now)
         assert (refused, counts) == ([], (0, 0))
         found |= {row["k0"]: row for row in map(parsed, rows)}

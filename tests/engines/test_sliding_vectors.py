@@ -55,7 +55,7 @@ class Replayed:
 
     def step(self, event):
         """The rows of a micro-batch of one record, and what it drops; every one begins in a new process."""
-        memory._kept.clear()
+        memory._entries.clear()
         self.watermark = max(self.watermark, event["time"])
         bucket = SlidingBucket(self.shape, 1000 * self.grace, FINGERPRINT, self.store, self.emission)
         late = bucket.accept([self.shipped(event)])

@@ -106,7 +106,7 @@ def both(name, told, parts=1, held=True, reached=0):
     by_time = not windows.startswith(("counting", "unbounded"))
     for records, watermark, clock in told.stream:
         if not held:
-            bucket_cache._kept.clear()
+            bucket_cache._entries.clear()
         ours, theirs = (each.step(records, watermark, clock) for each in (warm, cold))
         assert not by_time or all(row[flat.STOP] > told.until for row in ours), "others are never emitted"
         yield tuple(shown(rows, told.until if by_time else 0, without) for rows in (ours, theirs))

@@ -38,15 +38,15 @@ class Process:
 
     def forget(self):
         lost = (
-            self.rng.choice(["all", "slices", "beside", "nothing", "nothing"]) if self.loses == "some" else self.loses
+            self.rng.choice(["all", "slices", "derived", "nothing", "nothing"]) if self.loses == "some" else self.loses
         )
-        for nonce, kept in list(bucket_cache._kept.items()):
+        for nonce, entry in list(bucket_cache._entries.items()):
             if lost == "all":
-                del bucket_cache._kept[nonce]
+                del bucket_cache._entries[nonce]
             elif lost == "slices":
-                bucket_cache._kept[nonce] = replace(kept, first=FOREVER, parts=[], slices_bytes=0)
-            elif lost == "beside":
-                bucket_cache._kept[nonce] = replace(kept, beside={}, beside_bytes=0)
+                bucket_cache._entries[nonce] = replace(entry, first=FOREVER, parts=[], slices_bytes=0)
+            elif lost == "derived":
+                bucket_cache._entries[nonce] = replace(entry, derived={}, derived_bytes=0)
 
 
 class Scenario:

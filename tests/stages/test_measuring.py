@@ -61,7 +61,7 @@ def test_the_largest_keys_are_those_of_most_rows(name, monkeypatch):
         return block
 
     monkeypatch.setattr("slicing.state.pages.decode_text", decoding)
-    bucket_cache._kept.clear()  # or open rows would not be read
+    bucket_cache._entries.clear()  # or open rows would not be read
     for _ in line.strategy.bucket(line.grace, line.fingerprint, line.store, line.emission).look(Look()):
         pass
     counted = sum(decoded.values(), Counter())

@@ -323,7 +323,7 @@ def test_windows_that_a_total_is_not_of(kept):
 
     def step(slices, watermark):
         if not kept:
-            memory._kept.clear()
+            memory._entries.clear()
         return [window for _, _, window in stream.step(evenly(stream.family, slices), watermark)]
 
     assert step(range(6, 11), 0) == [7]
@@ -416,11 +416,11 @@ def test_micro_batches_inside_a_slice_neither_read_nor_fold_its_window(n, monkey
 def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
     stream = EmittingStream(hopping(60), cases("sum"), LATEST)
     stream.step(evenly(stream.family, range(120), 5), 0)
-    ((_, kept),) = [each for each in memory._kept.items() if each[0] == stream.bucket().head.nonce]
-    monkeypatch.setattr(memory, "KEPT_BYTES", kept.slices_bytes)
+    ((_, entry),) = [each for each in memory._entries.items() if each[0] == stream.bucket().head.nonce]
+    monkeypatch.setattr(memory, "KEPT_BYTES", entry.slices_bytes)
     stream.step(evenly(stream.family, [119], 5), 0)
     bucket = stream.bucket()
-    assert bucket.slices.recent.first == windows_slices.FOREVER
+    assert bucket.slices.cache.first == windows_slices.FOREVER
     bucket.accept([stream.shipped(evenly(stream.family, [119], 5))])
     assert sum(map(len, bucket.close(moment(0)))) == 5
     assert bucket.pages.read == 0
@@ -429,7 +429,7 @@ def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
     bucket = stream.bucket()
     bucket.accept([stream.shipped(evenly(stream.family, [119], 5))])
     list(bucket.close(moment(0)))
-    assert not memory._kept
+    assert not memory._entries
 
 
 class Marks:
@@ -487,13 +487,13 @@ def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
 
 @pytest.mark.parametrize("mode", ["on_update()", "on_update(latest_only=True)", "on_change()"])
 def test_a_process_forgets_the_keys_and_the_values_that_have_gone(mode, monkeypatch):
-    monkeypatch.setattr(memory, "_kept", memory.OrderedDict())
+    monkeypatch.setattr(memory, "_entries", memory.OrderedDict())
     stream = EmittingStream(hopping(3), cases("highest"), MODES[mode])
     for index in range(60):
         stream.step([(index * 1000, index, index)], index)
         stream.taken = stream.taken[-6:]
-        for kept in memory._kept.values():
-            for block in [*kept.parts, *kept.beside.values()]:
+        for entry in memory._entries.values():
+            for block in [*entry.parts, *entry.derived.values()]:
                 assert len(block.names) <= 8
                 assert len(block.dictionaries[0]) <= 16
 
@@ -515,9 +515,9 @@ def test_slices_that_were_given_up_are_read_and_not_taken_from_what_is_still_the
     """A part of what is kept has slices before the first one that is kept, until they are half of it."""
     shape = shape_of(hopping(4), cases("rows"))
     block = block_of(shape, cases("rows"), evenly(shape.family, range(20)))
-    first = memory.Recent(shape, "", "all", lambda low, high: [block.between(low, high)])
+    first = memory.BucketCache(shape, "", "all", lambda low, high: [block.between(low, high)])
     list(first.slices([(5, windows_slices.FOREVER)], keep=5))
-    again = memory.Recent(shape, first.keep(8), "all", first.read)
+    again = memory.BucketCache(shape, first.keep(8), "all", first.read)
     assert (again.first, again._parts[0].index[0]) == (8, 5)
     assert [n for part in again.slices([(6, windows_slices.FOREVER)], keep) for n in part.records] == [1] * 14
     assert again.first == (6 if keep else 8)
@@ -530,9 +530,9 @@ def test_records_touch_at_most_the_slices_around_them():
     stream.step(evenly(stream.family, range(0, 300)), 0)
     asked = []
     bucket = stream.bucket()
-    recent = bucket.slices.recent
-    recent.first, recent._parts = 1 << 62, []
-    recent.read = lambda low, high: asked.append((low, high)) or bucket.slices._all(low, high)
+    cache = bucket.slices.cache
+    cache.first, cache._parts = 1 << 62, []
+    cache.read = lambda low, high: asked.append((low, high)) or bucket.slices._all(low, high)
     bucket.accept([stream.shipped([(100_500, 1, 1)])])
     list(bucket.close(moment(0)))
     assert asked == [(96, 105)]
@@ -596,7 +596,7 @@ def test_what_the_process_keeps_goes_with_its_emission(other, elsewhere, monkeyp
     stream.emission = other
     with monkeypatch.context() as patch:
         if elsewhere:
-            patch.setattr(memory, "_kept", OrderedDict())
+            patch.setattr(memory, "_entries", OrderedDict())
         stream.step([], 0)
     stream.emission, stream.since = early(records=3), []
     assert stream.step(evenly(stream.family, [6]), 0) == {}

@@ -206,7 +206,7 @@ def test_rows_are_those_of_raw_records(kind, conditions, seed):
     rng, now, late, seen = random.Random(seed), 0, 0, set()
     for records, watermark in batches_of(seed):
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()  # another process goes on
+            bucket_cache._entries.clear()  # another process goes on
         now += rng.choice([0, 1, 2, 6])
         refused, found = stepped(one, tell, records, watermark, now)
         late += refused
@@ -287,7 +287,7 @@ def test_a_micro_batch_that_runs_again_has_the_same_rows():
         first = stepped(one, tell, records, watermark, now)
         vars(one.store).update(before)
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()
+            bucket_cache._entries.clear()
         assert stepped(one, tell, records, watermark, now) == first
 
 

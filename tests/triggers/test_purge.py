@@ -181,7 +181,7 @@ def test_a_trigger_of_ones_own_drops_what_it_says(kind, seed):
     actions = Actions(2, purged, place)
     for now, (batch, records, watermark) in enumerate(batches, 1):
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()
+            bucket_cache._entries.clear()
 
         def rows(self, firings, now):
             pairs = self.pairs()

@@ -245,7 +245,7 @@ class SlicedBucket(Bucket):
 
     def newest(self) -> Panes:
         """Return the latest window of each key that holds a new row, from a total that is kept per key."""
-        latest = self._latest = Latest(self.leading, self.slices.recent.beside)
+        latest = self._latest = Latest(self.leading, self.slices.cache.derived)
         return Panes(lambda: self._each(lambda each: latest.newest(each, self.new) if len(self.new) else iter(())))
 
     def late(self) -> Panes:
@@ -270,7 +270,7 @@ class SlicedBucket(Bucket):
     def waiting(self) -> WaitingSlices:
         """The open windows that hold a mark of the dirty set."""
         nodes = PageLists(self.pages, EARLY, self.shape.select(()))
-        dirty = DirtySet(nodes, self.slices.recent.beside.get(PENDING))
+        dirty = DirtySet(nodes, self.slices.cache.derived.get(PENDING))
         return WaitingSlices(dirty, lambda: self.new, self._oldest, self._waiting)
 
     def _waiting(self, marks: Block) -> Panes:
@@ -278,7 +278,7 @@ class SlicedBucket(Bucket):
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
         """Return the open pairs, or those that close, of the families with rows of their own."""
-        first, held = self._oldest(), self.slices.recent.beside
+        first, held = self._oldest(), self.slices.cache.derived
         closed_by = self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, held)
         live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
@@ -380,7 +380,7 @@ class SlicedBucket(Bucket):
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
         totals = self._latest.kept() if self._latest else {}
-        return self.slices.recent.keep(oldest, totals | self.kept_early())
+        return self.slices.cache.keep(oldest, totals | self.kept_early())
 
     def cut_at(self) -> list[int]:
         """Return the start of the first stored slice, the end of the last one, and the instants of lateness."""

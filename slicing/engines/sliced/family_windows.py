@@ -209,7 +209,7 @@ class FamilyWindows(FamilyProgress):
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """Yield all rows of the keys of `marks` from slice `first` on; each block has some of the keys."""
-        rows = (self.inside(of_keys(part, marks)) for part in self.slices.recent.since(first))
+        rows = (self.inside(of_keys(part, marks)) for part in self.slices.cache.since(first))
         for partition in self.slices.partitioning(first)(self.shape, [rows]):
             yield partition.blocks[0] if partition.is_all else of_keys(partition.blocks[0], marks)
 
@@ -218,9 +218,9 @@ class FamilyWindows(FamilyProgress):
         ranges = self.around(marks)
         if not ranges:
             return
-        newest, recent = self.slices.newest(), self.slices.recent
+        newest, cache = self.slices.newest(), self.slices.cache
         keep = next((low for low, high in ranges if high > newest), None)
-        rows = (of_keys(part, marks) for part in recent.slices(ranges, keep))
+        rows = (of_keys(part, marks) for part in cache.slices(ranges, keep))
         sources = [rows, [as_marks(self.shape, marks)]]
         for partition in self.slices.partitioning(ranges[0][0])(self.shape, sources, first, FOREVER):
             slices, some = partition.blocks

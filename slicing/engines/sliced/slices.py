@@ -19,7 +19,7 @@ from slicing.assembly.partitions import InOrder, Partition, in_memory, key_parti
 from slicing.content.block import Block, Shape, empty
 from slicing.content.folding import with_index
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
-from slicing.state.bucket_cache import Recent
+from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.header import covered
 from slicing.state.format.list_names import STATES, parse
 from slicing.state.pages import Pages, page_name
@@ -40,7 +40,7 @@ class Slices:
         self.slice_groups = SliceGroups(pages, shape)
         self.needs = trigger.needs
         read = self._in_slice_groups if self.needs.compares else self._all
-        self.recent = Recent(shape, self.head.nonce, str(trigger), read)
+        self.cache = BucketCache(shape, self.head.nonce, str(trigger), read)
         self.incoming, self._newest_before = empty(shape), self.head.newest
         self._here: int | None = None  # the newest ordinary slice of the new records
 
@@ -60,7 +60,7 @@ class Slices:
     def remember(self) -> None:
         """Add the new records to the slices of open windows in the bucket cache."""
         if self.needs.follows:
-            self.recent.add(self.incoming)
+            self.cache.add(self.incoming)
 
     def stored(self, first: int, end: int) -> Iterator[Block]:
         """Yield the rows of slices `first` up to `end` in all pages, older rows of a slice first."""
@@ -82,7 +82,7 @@ class Slices:
 
     def partitioning(self, first: int) -> Callable[..., Iterator[Partition]]:
         """Return the function that splits rows from slice `first` on into partitions: in memory if they are cached."""
-        return in_memory if self.recent.first <= first else key_partitions
+        return in_memory if self.cache.first <= first else key_partitions
 
     def newest(self) -> int:
         """Return the newest slice ever seen, without those far ahead of the current records."""
@@ -200,7 +200,7 @@ class Slices:
             return with_index(self.shape, block, np.where(inside, holder(block.index), block.index))
 
         self.slice_groups.replace(first, end, merged)
-        self.recent.replace(first, end, merged)
+        self.cache.replace(first, end, merged)
 
     def count(self, oldest: int) -> int:
         """Count the slices from `oldest` on that the pages span, from the header."""
