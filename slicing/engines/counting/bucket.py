@@ -160,7 +160,7 @@ class CountingBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows in the bucket cache."""
-        return self.cache.keep(0, {COUNTED: self.ledger.kept} if self.ledger.kept else {})
+        return self.cache.keep(0, {COUNTED: self.ledger.cached} if self.ledger.cached else {})
 
     def extent(self) -> dict[str, int]:
         """Count the keys with open windows, and the stored rows of these keys."""

@@ -417,7 +417,7 @@ class SessionBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows of sessions and of the retraction log in the bucket cache."""
-        kept = {name: rows.ledger.kept for name, rows in self._lists.items()}
+        kept = {name: rows.ledger.cached for name, rows in self._lists.items()}
         return self.cache.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
 
     def _without_records(self, rows: Block, purged: Array) -> Block:

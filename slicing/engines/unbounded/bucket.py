@@ -241,7 +241,7 @@ class UnboundedBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows and the dirty set in the bucket cache."""
-        rows = {TOTALS: self.ledger.kept} if self.ledger.kept else {}
+        rows = {TOTALS: self.ledger.cached} if self.ledger.cached else {}
         return self.cache.keep(0, rows | self.kept_early())
 
     def extent(self) -> dict[str, int]:
