@@ -31,7 +31,7 @@ from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import WINDOW
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Refused
+from slicing.triggers.lateness import Late, RefusedRows
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import Trigger
 
@@ -128,7 +128,7 @@ class MixedBucket(SlicedBucket):
             late.all,
             late.some,
             tuple(
-                Refused(
+                RefusedRows(
                     late_records(each.family, batches, refused.first_accepting),
                     refused.first_accepting,
                     self.head.watermark,

@@ -45,7 +45,7 @@ from slicing.stages.stored_states import StoredStates
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.format.header import RESTORE, Header
-from slicing.triggers.lateness import RECORDS, Late, Refused
+from slicing.triggers.lateness import RECORDS, Late, RefusedRows
 from slicing.triggers.trigger import MicroBatchTime
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
@@ -231,7 +231,7 @@ class WindowOperator(StatefulProcessor):
             yield frame_of(self.packed.counts(counts))
 
     def _late_rows(
-        self, columns: LateColumns, family: int, refused: Refused[Any], table: pd.DataFrame
+        self, columns: LateColumns, family: int, refused: RefusedRows[Any], table: pd.DataFrame
     ) -> Iterator[pd.DataFrame]:
         shape = self.strategy.shape
         shape = shape.over(shape.family.families[family])

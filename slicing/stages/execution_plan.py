@@ -28,7 +28,7 @@ from slicing.profiling import DECODE, of_stage
 from slicing.stages.preaggregate import PreAggregate, Ship
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.lateness import Refused, is_late
+from slicing.triggers.lateness import RefusedRows, is_late
 from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 
@@ -101,11 +101,11 @@ class Sliced:
         engine = SlicedBucket(self.shape, self.trees, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
-    def late_partials(self, refused: Refused[Block]) -> Block:
+    def late_partials(self, refused: RefusedRows[Block]) -> Block:
         """Return the partials that a bucket refused."""
         return refused.rows
 
-    def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(self, family: Family, refused: RefusedRows[Block], beside: Iterable[bytes]) -> Iterator[Records]:
         """Yield the records of refused slices, from the records that were shuffled together with the blocks."""
         for data in beside:
             records = decode_records(self.shape, data)
@@ -188,11 +188,11 @@ class Shared:
 
         return shared_fields(self.grouped, fingerprint, opened(self.stored), opened(self.of))
 
-    def late_partials(self, refused: Refused[Block]) -> Block:
+    def late_partials(self, refused: RefusedRows[Block]) -> Block:
         """Return the refused partials of a bucket, with the fields of the results."""
         return self.of.late_partials(refused)
 
-    def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(self, family: Family, refused: RefusedRows[Block], beside: Iterable[bytes]) -> Iterator[Records]:
         """Return the records of refused slices, from the records that were shuffled together with the blocks."""
         return self.of.late_records(family, refused, beside)
 
@@ -243,12 +243,12 @@ class Eager:
         engine = EagerBucket(self.shape, self.arguments, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
-    def late_partials(self, refused: Refused[list[Records]]) -> Block:
+    def late_partials(self, refused: RefusedRows[list[Records]]) -> Block:
         """Return the partials of the records that a bucket refused. They are computed here."""
         return fold_records(self.shape, refused.rows, self.arguments)
 
     def late_records(
-        self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
+        self, family: Family, refused: RefusedRows[list[Records]], beside: Iterable[bytes]
     ) -> Iterator[Records]:
         """Return the records that a bucket refused; no records accompany blocks."""
         return iter(refused.rows)
@@ -293,12 +293,12 @@ class Mixed:
         engine = MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
-    def late_partials(self, refused: Refused[list[Records]]) -> Block:
+    def late_partials(self, refused: RefusedRows[list[Records]]) -> Block:
         """Return the partials that a bucket refused. Those of all aggregates are computed from the records."""
         return fold_records(self.shape, refused.rows, self.arguments)
 
     def late_records(
-        self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
+        self, family: Family, refused: RefusedRows[list[Records]], beside: Iterable[bytes]
     ) -> Iterator[Records]:
         """Return the refused records; the bucket has found them among the records that accompany the blocks."""
         return iter(refused.rows)

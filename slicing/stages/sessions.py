@@ -23,7 +23,7 @@ from slicing.stages.support import WINDOWS, WindowSupport
 from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.lateness import Refused
+from slicing.triggers.lateness import RefusedRows
 from slicing.triggers.trigger import APART, CHANGED, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
@@ -130,7 +130,9 @@ class Merged(Sliced):
         """Open the state of a bucket on a stream."""
         return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
 
-    def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
+    def late_records(
+        self, family: Family, refused: RefusedRows[Any], beside: Iterable[bytes]
+    ) -> Iterator[EndingRecords]:
         """Yield the records of refused intervals, from the records that were shuffled together with the blocks."""
         assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
         for data in beside:

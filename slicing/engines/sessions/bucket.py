@@ -52,7 +52,7 @@ from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.candidates import OF_CONDITIONS
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Missed, Refused
+from slicing.triggers.lateness import ClosedWindows, Late, RefusedRows
 from slicing.triggers.panes import Panes
 from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
@@ -64,13 +64,13 @@ MERGED = "merged"
 
 
 @dataclass(frozen=True)
-class RefusedSessions(Refused[Ending]):
+class RefusedSessions(RefusedRows[Ending]):
     """Late intervals; each is late for the only session to which it could belong."""
 
-    def missed(self, family: Family, slices: Array) -> Missed:
+    def missed(self, family: Family, slices: Array) -> ClosedWindows:
         """Return one missed session for each interval; no other session accepts it."""
         one = np.ones(len(slices), dtype=np.int64)
-        return Missed(one, np.zeros_like(one), one.astype(bool))
+        return ClosedWindows(one, np.zeros_like(one), one.astype(bool))
 
     def holds(self, records: EndingRecords) -> Array:
         """Return which records were refused, `bool[n]`: exactly those whose interval lies in a refused interval."""

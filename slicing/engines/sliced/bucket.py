@@ -50,7 +50,7 @@ from slicing.state.format.list_names import EARLY, PENDING, RUNNING, STATES, THR
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Refused
+from slicing.triggers.lateness import Late, RefusedRows
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.time.slices import FOREVER
@@ -117,7 +117,7 @@ class SlicedBucket(Bucket):
         late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
         self._note_refused(block.index[~accepted])
         late = tuple(
-            Refused(block.take(np.flatnonzero(refuses)), each.state.first_accepting, self.head.watermark)
+            RefusedRows(block.take(np.flatnonzero(refuses)), each.state.first_accepting, self.head.watermark)
             for each, (_, refuses) in zip(self.families, by_family, strict=True)
         )
         open_rows = block if accepted.all() else block.take(np.flatnonzero(accepted))

@@ -53,7 +53,7 @@ from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Missed, Refused
+from slicing.triggers.lateness import ClosedWindows, Late, RefusedRows
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
@@ -63,7 +63,7 @@ from slicing.windows.time.slices import FOREVER
 
 
 @dataclass(frozen=True)
-class RefusedTimes(Refused[Block]):
+class RefusedTimes(RefusedRows[Block]):
     """Rows that are late for their own left window; `taken` is the first window that accepted each row.
 
     FOREVER stands for none. Other closed windows of a row are unknown, and are not counted as missed.
@@ -71,7 +71,7 @@ class RefusedTimes(Refused[Block]):
 
     taken: Array
 
-    def missed_by(self, family: Family, rows: Block | Records) -> Missed:
+    def missed_by(self, family: Family, rows: Block | Records) -> ClosedWindows:
         """Return the missed left window of each late row or record."""
         names = pa.concat_tables([self.rows.names, rows.names])
         codes, names = encode_keys(names)
@@ -84,7 +84,7 @@ class RefusedTimes(Refused[Block]):
         found = by_pair[np.searchsorted(known[by_pair], pairs.pack(theirs, rows.index))]
         taken = self.taken[found]
         by_all = taken == FOREVER
-        return Missed(np.ones(len(found), np.int64), np.where(by_all, 0, taken), by_all)
+        return ClosedWindows(np.ones(len(found), np.int64), np.where(by_all, 0, taken), by_all)
 
 
 @dataclass(frozen=True)
