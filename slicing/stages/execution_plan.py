@@ -183,8 +183,8 @@ class Shared:
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """Open the state of a bucket on a stream."""
 
-        def opened(strategy: Sliced) -> Callable[[Fingerprint], OpenBucket]:
-            return lambda fingerprint: strategy.bucket(grace, fingerprint, store, trigger)
+        def opened(execution_plan: Sliced) -> Callable[[Fingerprint], OpenBucket]:
+            return lambda fingerprint: execution_plan.bucket(grace, fingerprint, store, trigger)
 
         return shared_fields(self.grouped, fingerprint, opened(self.stored), opened(self.of))
 
@@ -326,7 +326,7 @@ class Mixed:
         return self.shape.select(chosen), trees, arguments
 
 
-Strategy: TypeAlias = Sliced | Shared | Eager | Mixed
+ExecutionPlan: TypeAlias = Sliced | Shared | Eager | Mixed
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:

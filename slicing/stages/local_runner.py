@@ -80,7 +80,7 @@ def bounded(window: Window, times: Sequence[int]) -> Replay:
     """Run bounded input, and return all windows."""
     run = _Run(window, ON_CLOSE, 0, judges=False)
     shipped = run.ship(times)
-    rows = [out for windows in run.strategy.all_windows(shipped[0]) for out in run.out(windows, None)]
+    rows = [out for windows in run.execution_plan.all_windows(shipped[0]) for out in run.out(windows, None)]
     return Replay([Batch(tuple(times), run.fates(times, None, shipped[1]), None)], rows)
 
 
@@ -130,8 +130,10 @@ class _Run:
         self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
         trees = tuple(support.tree_of(self.shape.kernels[0], family, trigger) for family in self.families)
-        self.strategy: Any = support.strategy(Aggregation(self.shape, trees * len(kernels), arguments, judges))
-        self.stage: Any = first_stage(self.strategy.first_stage((0,), beside=True), trigger.signals)
+        self.execution_plan: Any = support.execution_plan(
+            Aggregation(self.shape, trees * len(kernels), arguments, judges)
+        )
+        self.stage: Any = first_stage(self.execution_plan.first_stage((0,), beside=True), trigger.signals)
         self.heard: list[Any] = []  # the signals of the records that were shuffled last
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
@@ -147,11 +149,11 @@ class _Run:
         batch = pa.RecordBatch.from_pydict(columns)
         rows = pa.Table.from_batches(self.stage([batch])).to_pydict()
         self.heard = self.stage.heard(rows) if self.trigger.signals else []
-        return self.strategy.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
+        return self.execution_plan.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
 
     def bucket(self, trigger: Trigger) -> Any:
         """Open the bucket over the stored state."""
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store, trigger)
+        return self.execution_plan.bucket(self.grace, self.fingerprint, self.store, trigger)
 
     def step(
         self,
@@ -166,7 +168,7 @@ class _Run:
         bucket = self.bucket(self.trigger)
         shipped, beside = self.ship(times)
         if by_clock:
-            shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
+            shipped = [not_before(self.execution_plan.shipping, each, bucket.head.watermark) for each in shipped]
         bucket.hear(self.heard)
         late = bucket.accept(shipped)
         fates = self.fates(times, late, beside)
@@ -211,7 +213,7 @@ class _Run:
     def _refused(self, number: int, refused: Any, beside: list[bytes]) -> dict[int, bool]:
         """Return the times that one family refused, and whether all of its windows did."""
         found: dict[int, bool] = {}
-        for records in self.strategy.late_records(self.families[number], refused, beside):
+        for records in self.execution_plan.late_records(self.families[number], refused, beside):
             by_all = refused.missed_by(self.families[number], records).by_all
             found |= dict(zip(records.times.tolist(), by_all.tolist(), strict=True))
         return found

@@ -96,7 +96,7 @@ class SessionSupport(WindowSupport):
         """Return None: a session may have started at any time."""
         return None
 
-    def strategy(self, asked: Aggregation) -> Merged:
+    def execution_plan(self, asked: Aggregation) -> Merged:
         """Return the execution plan.
 
         Rows of single times are shuffled, instead of sub-sessions, if lateness is decided per record, if partials have

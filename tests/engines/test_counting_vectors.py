@@ -42,7 +42,11 @@ EXCEPTIONS = {
 def bucket_of(window, shape, store):
     if window == unbounded():
         return UnboundedBucket(shape, FINGERPRINT, store, early(records=2))
-    return support_of(window).strategy(Aggregation(shape, ("runs",), ((0,),))).bucket(0, FINGERPRINT, store, ON_CLOSE)
+    return (
+        support_of(window)
+        .execution_plan(Aggregation(shape, ("runs",), ((0,),)))
+        .bucket(0, FINGERPRINT, store, ON_CLOSE)
+    )
 
 
 def fired(window, events):

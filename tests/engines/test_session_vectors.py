@@ -57,7 +57,9 @@ class Replayed:
         name = {"pass_through": "sum"}.get(case["aggregate"], case["aggregate"])  # of one record that is the same
         self.cases = [Case(AGGREGATES[name], None), NEWEST]
         self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.strategy = support_of(self.window).strategy(Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,))))
+        self.execution_plan = support_of(self.window).execution_plan(
+            Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,)))
+        )
         self.store, self.late = MemoryStore(), 0
 
     def gap_of(self, event):
@@ -93,10 +95,10 @@ class Replayed:
         if self.gaps:
             columns["k1"] = pa.array([self.gap_of(event) for event in events], pa.int64())
         values = [event["value"] if isinstance(event["value"], int) else 1 for event in events]
-        stage = self.strategy.first_stage((0,))
+        stage = self.execution_plan.first_stage((0,))
         block = stage._block(stage._read(pa.table(columns | {"v0": pa.array(values)}), Dropped()))
         return [
-            self.strategy.decode(page)
+            self.execution_plan.decode(page)
             for label, each in stage._by_bucket(block)
             for _, page in stage._pages({label: each})
         ]

@@ -379,7 +379,7 @@ def families(made, name, seed, trigger, wide=False):
 def world(kind, seed, trigger):
     """A bucket that hears, and micro-batches of whole records."""
     one = Scenario(kind, trigger, results=("sum", "highest"))
-    tell = hearing(one, one.strategy.first_stage((0,)), trigger)
+    tell = hearing(one, one.execution_plan.first_stage((0,)), trigger)
 
     def run(batch, now):
         records, watermark = batch
@@ -623,7 +623,7 @@ def test_sliding_windows_wait_since_the_unit_of_a_record_whether_they_are_new_or
     window, grace = sliding("4 milliseconds", unit="2 milliseconds", right=False), 100_000
     trigger = early(records=2, per="window", after="20 milliseconds", by="event")
     one = Scenario(Sliding(window), trigger, grace, results=("sum",))
-    tell = hearing(one, one.strategy.first_stage((0,)), trigger)
+    tell = hearing(one, one.execution_plan.first_stage((0,)), trigger)
     fired = []
     for records, watermark in [([(12_000, 1, 1)] * 2, 0), ([(11_000, 1, 5)], 0), ([], 29), ([], 30), ([], 31)]:
         made = [(*record, 0) for record in records]

@@ -194,7 +194,7 @@ def test_a_buffer_has_room_for_a_window_as_it_is_stored():
 def test_the_size_of_a_window_is_that_of_what_is_shipped_for_it(window):
     trigger = early(after="1 second")
     run = local_runner._Run(window, trigger, 0)
-    assert run.bucket(trigger).pair_bytes == run.strategy.shipping.pair_bytes > 8
+    assert run.bucket(trigger).pair_bytes == run.execution_plan.shipping.pair_bytes > 8
 
 
 PURGED = "purging(count(4))"

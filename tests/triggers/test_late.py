@@ -39,7 +39,7 @@ def records_of(stream, records):
 
 
 class EagerStream(Stream):
-    """The same of a bucket of the eager strategy."""
+    """The same of a bucket of the eager plan."""
 
     def bucket(self):
         """What the next micro-batch sees."""
@@ -59,7 +59,7 @@ def arguments(stream):
 
 def chosen_strategy(stream):
     trees = (EAGER,) * len(stream.cases) if isinstance(stream, EagerStream) else tuple(stream.trees)
-    return support_of(tumbling("1 second")).strategy(Aggregation(stream.shape, trees, arguments(stream)))
+    return support_of(tumbling("1 second")).execution_plan(Aggregation(stream.shape, trees, arguments(stream)))
 
 
 def rows_of(stream, block):
