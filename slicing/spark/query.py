@@ -123,7 +123,7 @@ class Query:
             shape=self.shape,
             trees=self.trees,
             arguments=self.arguments,
-            judges=self.streaming,
+            may_be_late=self.streaming,
             values=self.values,
             ends=self.trigger.ends,
         )

@@ -42,14 +42,14 @@ Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
 class Aggregation:
     """The aggregation of a query: `shape` has the kernels and the families, `trees` a tree for each family and kernel.
 
-    `judges` says whether records may be late, `values` are their columns without the keys, and `ends` says whether the
-    trigger lets records end their sessions.
+    `may_be_late` says whether records may be late, `values` are their columns without the keys, and `ends` says whether
+    the trigger lets records end their sessions.
     """
 
     shape: Shape
     trees: tuple[str, ...]
     arguments: Arguments
-    judges: bool = True
+    may_be_late: bool = True
     values: tuple[Field, ...] = ()
     ends: bool = False
 

@@ -78,7 +78,7 @@ def check(window: Window, trigger: Trigger, by_clock: bool, streaming: bool) -> 
 
 def bounded(window: Window, times: Sequence[int]) -> Replay:
     """Run bounded input, and return all windows."""
-    run = _Run(window, ON_CLOSE, 0, judges=False)
+    run = _Run(window, ON_CLOSE, 0, may_be_late=False)
     shipped = run.ship(times)
     rows = [out for windows in run.execution_plan.all_windows(shipped[0]) for out in run.out(windows, None)]
     return Replay([Batch(tuple(times), run.fates(times, None, shipped[1]), None)], rows)
@@ -124,14 +124,14 @@ def _moment(clock: Sequence[int] | None, number: int) -> int:
 class _Run:
     """The objects of one query and the state of its only bucket."""
 
-    def __init__(self, window: Window, trigger: Trigger, grace: int, judges: bool = True):
+    def __init__(self, window: Window, trigger: Trigger, grace: int, may_be_late: bool = True):
         support = support_of(window)
         kernels, arguments = support.kernels((kernel("records", RECORD_COUNT),), ((),), has_time=True)
         self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
         trees = tuple(support.tree_of(self.shape.kernels[0], family, trigger) for family in self.families)
         self.execution_plan: Any = support.execution_plan(
-            Aggregation(self.shape, trees * len(kernels), arguments, judges)
+            Aggregation(self.shape, trees * len(kernels), arguments, may_be_late)
         )
         self.stage: Any = first_stage(self.execution_plan.first_stage((0,), beside=True), trigger.signals)
         self.heard: list[Any] = []  # the signals of the records that were shuffled last

@@ -103,7 +103,7 @@ class SessionSupport(WindowSupport):
         an order, or if records end sessions.
         """
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
-        merges = not (ordered or asked.ends) and (self.window.late_by == SESSION or not asked.judges)
+        merges = not (ordered or asked.ends) and (self.window.late_by == SESSION or not asked.may_be_late)
         return (Ended if asked.ends else Merged)(*asked.common, session=self.window, merges=merges)
 
 

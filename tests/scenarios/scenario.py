@@ -80,7 +80,7 @@ class Scenario:
 
     # --- the query ---
 
-    def _execution_plan(self, judges=True):
+    def _execution_plan(self, may_be_late=True):
         support = support_of(self.kind.window)
         aggregates = [self._aggregate(at, case) for at, case in enumerate(self.cases)]
         kernels = tuple(kernel(f"result{at}", each) for at, each in enumerate(aggregates))
@@ -90,7 +90,9 @@ class Scenario:
         values = [_kind(case.argument(pa.array([1])).type) for case in self.cases]
         values += ["bigint"] * (len(kernels) - len(values))
         fields = tuple(Field(f"v{at}", kind) for at, kind in enumerate(values))
-        return support.execution_plan(Aggregation(self.shape, support.trees(tuple(trees)), arguments, judges, fields))
+        return support.execution_plan(
+            Aggregation(self.shape, support.trees(tuple(trees)), arguments, may_be_late, fields)
+        )
 
     def _tree(self, kernel_, family):
         """The tree that is asked for, where there may be one."""
@@ -325,7 +327,7 @@ class Scenario:
     def bounded(self, records, partitions=3):
         """Rows of the same records as bounded input, compared with the definition."""
         made = records_of(records)
-        execution_plan = self._execution_plan(judges=False)
+        execution_plan = self._execution_plan(may_be_late=False)
         arriving = self.arriving(made, partitions, execution_plan)
         got = {}
         for label in self.labels:
