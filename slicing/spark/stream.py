@@ -238,8 +238,8 @@ class WindowOperator(StatefulProcessor):
         for partials in framed(shape, self.execution_plan.late_partials(refused)):
             yield from self._frames(flat_late_partials(shape, refused, partials, family, self.execution_plan.wide))
         if columns.values is not None:
-            beside = table["records"].dropna() if "records" in table else ()
-            for records in self.execution_plan.late_records(shape.family, refused, beside):
+            encoded = table["records"].dropna() if "records" in table else ()
+            for records in self.execution_plan.late_records(shape.family, refused, encoded):
                 yield from self._frames(flat_late_records(shape, refused, records, columns.values, family))
 
     def _frames(self, table: pa.Table) -> Iterator[pd.DataFrame]:
@@ -278,7 +278,7 @@ def build(
     is the initial state of the operator, grouped by bucket.
     """
     chosen = query.execution_plan
-    stage = chosen.first_stage(labels, beside=query.late == RECORDS)
+    stage = chosen.first_stage(labels, with_records=query.late == RECORDS)
     stage = wrapped(first_stage(stage, query.trigger.signals, query.trigger.number is not None))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = buckets(chosen, query, fingerprint(query, spread))

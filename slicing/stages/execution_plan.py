@@ -83,9 +83,9 @@ class Sliced:
         """Return the shape of the shuffled blocks."""
         return self.shape
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
-        """Return the function for `mapInArrow` before the shuffle; with `beside` it also shuffles the records."""
-        return PreAggregate(self.shape, self.arguments, labels, beside)
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
+        """Return the function for `mapInArrow` before the shuffle; with `with_records` it also shuffles the records."""
+        return PreAggregate(self.shape, self.arguments, labels, with_records)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block]:
@@ -105,9 +105,9 @@ class Sliced:
         """Return the partials that a bucket refused."""
         return refused.rows
 
-    def late_records(self, family: Family, refused: RefusedRows[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(self, family: Family, refused: RefusedRows[Block], encoded: Iterable[bytes]) -> Iterator[Records]:
         """Yield the records of refused slices, from the records that were shuffled together with the blocks."""
-        for data in beside:
+        for data in encoded:
             records = decode_records(self.shape, data)
             yield records.take(np.flatnonzero(is_late(family, records.index, refused.first_accepting)))
 
@@ -168,9 +168,9 @@ class Shared:
         """Return the shape of the shuffled blocks, which have groups of fields."""
         return self.stored.shape
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
         """Return the function for `mapInArrow` before the shuffle, which shuffles groups of fields."""
-        return self.stored.first_stage(labels, beside)
+        return self.stored.first_stage(labels, with_records)
 
     def shipped(self, rows: Shipped) -> list[Block]:
         """Return the shuffled blocks or records, from the columns of the first stage's rows."""
@@ -192,9 +192,9 @@ class Shared:
         """Return the refused partials of a bucket, with the fields of the results."""
         return self.of.late_partials(refused)
 
-    def late_records(self, family: Family, refused: RefusedRows[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(self, family: Family, refused: RefusedRows[Block], encoded: Iterable[bytes]) -> Iterator[Records]:
         """Return the records of refused slices, from the records that were shuffled together with the blocks."""
-        return self.of.late_records(family, refused, beside)
+        return self.of.late_records(family, refused, encoded)
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
@@ -225,7 +225,7 @@ class Eager:
         """Return the shape of the shuffled records."""
         return self.shape
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> Ship:
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> Ship:
         """Return the function for `mapInArrow` before the shuffle, which shuffles records in any case."""
         return Ship(self.shape, labels)
 
@@ -248,7 +248,7 @@ class Eager:
         return fold_records(self.shape, refused.rows, self.arguments)
 
     def late_records(
-        self, family: Family, refused: RefusedRows[list[Records]], beside: Iterable[bytes]
+        self, family: Family, refused: RefusedRows[list[Records]], encoded: Iterable[bytes]
     ) -> Iterator[Records]:
         """Return the records that a bucket refused; no records accompany blocks."""
         return iter(refused.rows)
@@ -278,9 +278,9 @@ class Mixed:
         """Return the shape of the shuffled blocks; the shape of the records has the same slices."""
         return self.sliced.shape
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
         """Return the function for `mapInArrow` before the shuffle, which shuffles records in any case."""
-        return self.sliced.first_stage(labels, beside=True)
+        return self.sliced.first_stage(labels, with_records=True)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block | Records]:
@@ -298,7 +298,7 @@ class Mixed:
         return fold_records(self.shape, refused.rows, self.arguments)
 
     def late_records(
-        self, family: Family, refused: RefusedRows[list[Records]], beside: Iterable[bytes]
+        self, family: Family, refused: RefusedRows[list[Records]], encoded: Iterable[bytes]
     ) -> Iterator[Records]:
         """Return the refused records; the bucket has found them among the records that accompany the blocks."""
         return iter(refused.rows)

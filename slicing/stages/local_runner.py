@@ -133,7 +133,7 @@ class _Run:
         self.execution_plan: Any = support.execution_plan(
             Aggregation(self.shape, trees * len(kernels), arguments, may_be_late)
         )
-        self.stage: Any = first_stage(self.execution_plan.first_stage((0,), beside=True), trigger.signals)
+        self.stage: Any = first_stage(self.execution_plan.first_stage((0,), with_records=True), trigger.signals)
         self.heard: list[Any] = []  # the signals of the records that were shuffled last
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
@@ -166,12 +166,12 @@ class _Run:
     ) -> Batch:
         """Run one micro-batch and append the emitted rows to `rows`."""
         bucket = self.bucket(self.trigger)
-        shipped, beside = self.ship(times)
+        shipped, encoded = self.ship(times)
         if by_clock:
             shipped = [not_before(self.execution_plan.shipping, each, bucket.head.watermark) for each in shipped]
         bucket.hear(self.heard)
         late = bucket.accept(shipped)
-        fates = self.fates(times, late, beside)
+        fates = self.fates(times, late, encoded)
         for windows in bucket.close(MicroBatchTime(max(0, watermark or 0), now)):
             rows += self.out(windows, number)
         return Batch(tuple(times), fates, watermark)
@@ -195,7 +195,7 @@ class _Run:
         for other in windows.aligned:
             yield from self.out(other.take(np.flatnonzero(other.records)), batch)
 
-    def fates(self, times: Sequence[int], late: Late[Any] | None, beside: list[bytes]) -> tuple[str, ...]:
+    def fates(self, times: Sequence[int], late: Late[Any] | None, encoded: list[bytes]) -> tuple[str, ...]:
         """Return the outcome of each record."""
         family = self.shape.family
         slices = family.slice_at(np.array(times, np.int64))
@@ -203,17 +203,17 @@ class _Run:
         fates = {time: LOST if is_lost else TAKEN for time, is_lost in zip(times, lost, strict=True)}
         if late is None or not (late.all or late.some):
             return tuple(fates[time] for time in times)
-        refused = [self._refused(number, each, beside) for number, each in enumerate(late.refused)]
+        refused = [self._refused(number, each, encoded) for number, each in enumerate(late.refused)]
         for time in {time for each in refused for time in each}:
             place = np.array([family.slice_at(time)])
             holding = [i for i, each in enumerate(self.families[: len(refused)]) if not np.any(each.in_gap(place))]
             fates[time] = LATE if all(refused[i].get(time, False) for i in holding) else PARTLY
         return tuple(fates[time] for time in times)
 
-    def _refused(self, number: int, refused: Any, beside: list[bytes]) -> dict[int, bool]:
+    def _refused(self, number: int, refused: Any, encoded: list[bytes]) -> dict[int, bool]:
         """Return the times that one family refused, and whether all of its windows did."""
         found: dict[int, bool] = {}
-        for records in self.execution_plan.late_records(self.families[number], refused, beside):
+        for records in self.execution_plan.late_records(self.families[number], refused, encoded):
             by_all = refused.missed_by(self.families[number], records).by_all
             found |= dict(zip(records.times.tolist(), by_all.tolist(), strict=True))
         return found

@@ -117,10 +117,10 @@ class Merged(Sliced):
     session: Session = field(kw_only=True)
     merges: bool = field(kw_only=True)
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreMerge:
-        """Return the function for `mapInArrow` before the shuffle; with `beside` it also shuffles the records."""
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreMerge:
+        """Return the function for `mapInArrow` before the shuffle; with `with_records` it also shuffles the records."""
         shape = of_records(self.shape, self.session)
-        return PreMerge(shape, self.arguments, labels, beside, session=self.session, merges=self.merges)
+        return PreMerge(shape, self.arguments, labels, with_records, session=self.session, merges=self.merges)
 
     def decode(self, data: bytes) -> Block:
         """Decode a shuffled block."""
@@ -131,11 +131,11 @@ class Merged(Sliced):
         return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
 
     def late_records(
-        self, family: Family, refused: RefusedRows[Any], beside: Iterable[bytes]
+        self, family: Family, refused: RefusedRows[Any], encoded: Iterable[bytes]
     ) -> Iterator[EndingRecords]:
         """Yield the records of refused intervals, from the records that were shuffled together with the blocks."""
         assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
-        for data in beside:
+        for data in encoded:
             records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
             yield records.take(np.flatnonzero(refused.holds(records)))
 

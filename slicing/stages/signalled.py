@@ -50,7 +50,7 @@ class Signalled:
         shape = with_signals(self.of.shape, len(self.names))
         arguments = tuple((-1,) if name == FIRST else (0,) for name in self.names)
         if isinstance(self.of, PreMerge):
-            return replace(self.of, shape=shape, arguments=arguments, beside=False, merges=False)
+            return replace(self.of, shape=shape, arguments=arguments, with_records=False, merges=False)
         return PreAggregate(shape, arguments, self.of.labels)
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:

@@ -57,12 +57,12 @@ def test_the_first_input_partition_has_a_row_for_every_bucket_and_others_for_the
     assert [len(block.index) for block in decoded] == [1, 1]
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_what_is_shipped_early_is_shipped_once(monkeypatch, beside):
+@pytest.mark.parametrize("with_records", [False, True])
+def test_what_is_shipped_early_is_shipped_once(monkeypatch, with_records):
     monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 4)
     batches = [batch(*((1000 * i + j, j, 1) for j in range(4))) for i in range(3)]
     for partition in (0, 1):
-        rows = sent(partition, *batches, stage=PreAggregate(SHAPE, ((0,),), LABELS, beside))
+        rows = sent(partition, *batches, stage=PreAggregate(SHAPE, ((0,),), LABELS, with_records))
         blocks = [decode(SHAPE, row["block"]) for row in rows if row["block"] is not None]
         assert sum(int(block.records.sum()) for block in blocks) == 12
         assert {row["bucket"] for row in rows} == set(LABELS) or partition

@@ -16,7 +16,7 @@ from slicing.windows.families.even import Even
 STAGES = {
     "partials": lambda shape: PreAggregate(shape, ((0,),), (0, 1)),
     "records": lambda shape: Ship(shape, (0, 1)),
-    "both": lambda shape: PreAggregate(shape, ((0,),), (0, 1), beside=True),
+    "both": lambda shape: PreAggregate(shape, ((0,),), (0, 1), with_records=True),
 }
 
 
