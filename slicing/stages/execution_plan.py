@@ -25,7 +25,7 @@ from slicing.engines.recut import recut
 from slicing.engines.shared import FieldGroups, shared_fields
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.profiling import DECODE, of_stage
-from slicing.stages.preaggregate import PreAggregate, Ship
+from slicing.stages.preaggregate import PreAggregate, ShuffleRecords
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.lateness import RefusedRows, is_late
@@ -225,9 +225,9 @@ class Eager:
         """Return the shape of the shuffled records."""
         return self.shape
 
-    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> Ship:
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> ShuffleRecords:
         """Return the function for `mapInArrow` before the shuffle, which shuffles records in any case."""
-        return Ship(self.shape, labels)
+        return ShuffleRecords(self.shape, labels)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Records]:

@@ -160,7 +160,7 @@ class PreAggregate:
 
 
 @dataclass(frozen=True)
-class Ship:
+class ShuffleRecords:
     """The first stage of the eager plan, used like `PreAggregate`: shuffles the records themselves, in their order."""
 
     shape: Shape

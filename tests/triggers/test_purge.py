@@ -35,7 +35,7 @@ from test_unbounded import records as unbounded_records
 from slicing import InvalidValue, Trigger, counting, cumulating, hopping, session, sliding, tumbling, unbounded
 from slicing.engines.looking import Look
 from slicing.stages import local_runner
-from slicing.stages.preaggregate import Ship
+from slicing.stages.preaggregate import ShuffleRecords
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
@@ -74,7 +74,7 @@ def purging(model):
 def eager(chosen, step):
     def build(seed, trigger):
         one = Eager(chosen, CHOSEN, 3 * step, trigger)
-        tell = hearing(one, Ship(one.shape, (0,)), trigger)
+        tell = hearing(one, ShuffleRecords(one.shape, (0,)), trigger)
 
         def run(batch, now):
             tell(batch[0])
@@ -116,7 +116,7 @@ def test_a_window_that_never_closes_drops_them_too(conditions):
     one, model, firings = Forever(early(**arguments, final=False, purge=True)), OfKeys(), Firings(**options)
     model.disjoint = False
     purging(model)
-    tell = hearing(one, Ship(one.shape, (0,)), one.emission)
+    tell = hearing(one, ShuffleRecords(one.shape, (0,)), one.emission)
     rng, now, fired = random.Random(7), 0, 0
     for _ in range(40):
         one.held = rng.random() < 0.5
