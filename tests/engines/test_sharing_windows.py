@@ -26,7 +26,7 @@ from slicing.explain.plan import Plan
 from slicing.explain.sliding import SlidingPlan
 from slicing.stages.execution_plan import Aggregation, Mixed, Shared, Sliced, not_before
 from slicing.stages.output import flat_late_partials, flat_windows
-from slicing.stages.sliding import Placed
+from slicing.stages.sliding import SlidingExecutionPlan
 from slicing.stages.support_of import support_of
 from slicing.stages.unbounded import Totals
 from slicing.state import bucket_cache as memory
@@ -76,8 +76,8 @@ class Windowed(Line):
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
         made = support_of(windows).execution_plan(Aggregation(shape, trees, arguments))
-        if plain and isinstance(made, Shared) and isinstance(made.of, Placed):
-            made = Placed(shape, trees, arguments)
+        if plain and isinstance(made, Shared) and isinstance(made.of, SlidingExecutionPlan):
+            made = SlidingExecutionPlan(shape, trees, arguments)
         elif plain and not isinstance(made, Totals):
             made = Sliced(shape, trees, arguments, windows.wide)
         columns = [list(bound.inputs) for bound in results.values()]
@@ -169,7 +169,7 @@ def test_sliding_windows_share_fields_too(emission):
     batches, window = late(micro_batches(7, 12)), sliding("3 seconds", unit="1 second")
     shared, plain = (Windowed(EVERYTHING, window, EMISSIONS[emission], alone, grace=GRACE) for alone in (False, True))
     assert isinstance(shared.execution_plan, Shared)
-    assert isinstance(shared.execution_plan.of, Placed)
+    assert isinstance(shared.execution_plan.of, SlidingExecutionPlan)
     assert stores_groups(shared)
     found = run(shared, batches, held=False)
     assert found == run(plain, batches, held=False)
