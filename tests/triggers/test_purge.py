@@ -284,5 +284,5 @@ def test_a_timeline_counts_late_records_of_windows_that_drop_theirs(clock):
     times = [[100_000, 200_000], [5_000_000], [300_000], [5_100_000, 300_000]]
     replay = local_runner.stream(tumbling("1 second"), times, 0, trigger, clock=clock, by_clock=clock is not None)
     if clock is None:
-        assert [each.fates for each in replay.batches][2:4] == [("taken",), ("taken", "late")]
+        assert [each.outcomes for each in replay.batches][2:4] == [("taken",), ("taken", "late")]
     assert replay.rows[0].records == 2
