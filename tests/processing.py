@@ -13,7 +13,7 @@ from slicing.content.block import Shape
 from slicing.process.call import processing
 from slicing.process.evicted import evicted
 from slicing.process.evictors import evictor
-from slicing.process.remembered import Remembered
+from slicing.process.remembered import FunctionStates
 from slicing.process.states import NO_STATES
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.output import flat_windows, framed
@@ -131,7 +131,7 @@ class Play:
 
     def bounded(self, records):
         """All rows of bounded input."""
-        calling = Calling(remembered=Remembered(self.call.states)) if self.call.states else NO_CALLING
+        calling = Calling(remembered=FunctionStates(self.call.states)) if self.call.states else NO_CALLING
         frames = self.execution_plan.all_windows(self.ship(records))
         return [row for windows in frames for row in self.rows(windows, calling=calling)]
 

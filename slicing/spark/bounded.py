@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
-from slicing.process.remembered import Remembered
+from slicing.process.remembered import FunctionStates
 from slicing.process.states import NO_STATES, States
 from slicing.spark.ddl import struct_of
 from slicing.spark.query import Query
@@ -53,7 +53,7 @@ class AssembleAll:
                 for cause in refused:
                     refused[cause] += row[cause]
 
-        calling = replace(self.calling, remembered=Remembered(self.states)) if self.states else self.calling
+        calling = replace(self.calling, remembered=FunctionStates(self.states)) if self.states else self.calling
         for windows in self._windows(shipped(), heard):
             for some in framed(self.execution_plan.shape, windows):
                 table = flat_windows(self.execution_plan.shape, some, wide=self.execution_plan.wide, calling=calling)
