@@ -17,7 +17,7 @@ from slicing.process.remembered import FunctionStates
 from slicing.process.states import NO_STATES
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.output import flat_windows, framed
-from slicing.stages.processed import NO_CALLING, Calling
+from slicing.stages.processed import NO_CALLS, FunctionCalls
 from slicing.stages.stored_states import StoredStates
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import fingerprint_of
@@ -112,7 +112,7 @@ class Play:
         bucket.accept(self.ship(records))
         rows = []
         states = StoredStates(self.call, self.shape, bucket, self.grace) if self.call.states else None
-        calling = Calling(remembered=states.remembered) if states else NO_CALLING
+        calling = FunctionCalls(remembered=states.remembered) if states else NO_CALLS
         for windows in bucket.close(MicroBatchTime(watermark, clock)):
             at = MicroBatchTime(bucket.head.watermark, bucket.head.clock)
             rows += self.rows(windows, at, bucket.head.revision, calling)
@@ -131,11 +131,11 @@ class Play:
 
     def bounded(self, records):
         """All rows of bounded input."""
-        calling = Calling(remembered=FunctionStates(self.call.states)) if self.call.states else NO_CALLING
+        calling = FunctionCalls(remembered=FunctionStates(self.call.states)) if self.call.states else NO_CALLS
         frames = self.execution_plan.all_windows(self.ship(records))
         return [row for windows in frames for row in self.rows(windows, calling=calling)]
 
-    def rows(self, windows, at=None, revision=0, calling=NO_CALLING):
+    def rows(self, windows, at=None, revision=0, calling=NO_CALLS):
         found = []
         for some in framed(self.execution_plan.shape, windows):
             found += flat_rows(self.execution_plan.shape, some, self.trigger, revision, at, calling)
@@ -147,7 +147,7 @@ class Play:
         return other
 
 
-def flat_rows(shape, windows, trigger, revision, at, calling=NO_CALLING):
+def flat_rows(shape, windows, trigger, revision, at, calling=NO_CALLS):
     table = flat_windows(shape, windows, trigger, revision, at=at, calling=calling)
     names = [name for name in table.column_names if name.startswith("r") and name[1:].isdigit()]
     for name, field in zip(names, shape.kernels[0].results, strict=False):

@@ -20,7 +20,7 @@ from slicing.spark.task import InTask
 from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.output import flat_windows, framed
 from slicing.stages.packed import Packed
-from slicing.stages.processed import NO_CALLING, Calling
+from slicing.stages.processed import NO_CALLS, FunctionCalls
 from slicing.stages.sessions import Ended
 from slicing.stages.signalled import Signalled
 
@@ -31,7 +31,7 @@ class AssembleAll:
 
     execution_plan: ExecutionPlan
     packed: Packed
-    calling: Calling = NO_CALLING
+    calling: FunctionCalls = NO_CALLS
     states: States = NO_STATES
     signalled: Signalled | None = None
 
@@ -90,5 +90,5 @@ def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     states = query.remembers.states if query.remembers else NO_STATES
     signalled = stage if isinstance(stage, Signalled) else None
-    assemble = AssembleAll(chosen, Packed(query.flat), Calling(query.then, query.nesting), states, signalled)
+    assemble = AssembleAll(chosen, Packed(query.flat), FunctionCalls(query.then, query.nesting), states, signalled)
     return query.finish(grouped.mapInArrow(assemble, struct_of(assemble.packed.schema)))

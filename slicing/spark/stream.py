@@ -39,7 +39,7 @@ from slicing.stages.output import (
     framed,
 )
 from slicing.stages.packed import Packed
-from slicing.stages.processed import Calling
+from slicing.stages.processed import FunctionCalls
 from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.stored_states import StoredStates
 from slicing.state.format.buckets import Buckets
@@ -100,7 +100,7 @@ class WindowOperator(StatefulProcessor):
         self.packed = Packed(query.flat)
         self.by_clock, self.time = query.by_clock, query.clock
         self.delay, self.idle = query.delay, query.idle
-        self.calling, self.remembers = Calling(query.then, query.nesting), query.remembers
+        self.calling, self.remembers = FunctionCalls(query.then, query.nesting), query.remembers
         signals, has_numbers = query.trigger.signals, query.trigger.number is not None
         stage = execution_plan.first_stage(())
         self.signalled = Signalled(stage, signals, has_numbers) if signals or has_numbers else None
@@ -222,7 +222,7 @@ class WindowOperator(StatefulProcessor):
         counts |= bucket.extent()
 
     @of_stage(OUTPUT)
-    def _flat(self, shape: Shape, head: Header, windows: Windows, calling: Calling) -> pa.Table:
+    def _flat(self, shape: Shape, head: Header, windows: Windows, calling: FunctionCalls) -> pa.Table:
         at = MicroBatchTime(head.watermark, head.clock)
         return flat_windows(shape, windows, self.trigger, head.revision, self.execution_plan.wide, at, calling)
 

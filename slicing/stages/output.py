@@ -20,7 +20,7 @@ from slicing.content.sizes import row_sizes, runs
 from slicing.errors import ResultOverflow
 from slicing.stages import flat
 from slicing.stages.flat import numbered, physical
-from slicing.stages.processed import NO_CALLING, Calling, processed, then_called
+from slicing.stages.processed import NO_CALLS, FunctionCalls, processed, then_called
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import RefusedRows
 from slicing.triggers.trigger import KINDS, MicroBatchTime, Trigger
@@ -53,7 +53,7 @@ def flat_windows(
     revision: int = 0,
     wide: bool = False,
     at: MicroBatchTime | None = None,
-    calling: Calling = NO_CALLING,
+    calling: FunctionCalls = NO_CALLS,
 ) -> pa.Table:
     """Return a row per window, or the rows that a function makes of its records or its results.
 

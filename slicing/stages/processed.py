@@ -24,7 +24,7 @@ from slicing.triggers.trigger import FINAL, MicroBatchTime
 
 
 @dataclass(frozen=True)
-class Calling:
+class FunctionCalls:
     """The settings for calls of functions: `then` with the nesting of its results, if given, and the states."""
 
     then: Then | None = None
@@ -32,7 +32,7 @@ class Calling:
     remembered: FunctionStates | None = None
 
 
-NO_CALLING = Calling()
+NO_CALLS = FunctionCalls()
 
 
 class _Made(Kernel):
@@ -89,7 +89,7 @@ def _check_sizes(kernel: RecordsKernel, windows: Windows) -> None:
 
 
 def then_called(
-    calling: Calling,
+    calling: FunctionCalls,
     shape: Shape,
     windows: Windows,
     results: Sequence[pa.Array],
