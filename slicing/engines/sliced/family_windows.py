@@ -28,7 +28,7 @@ from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
 from slicing.engines.lateness import FamilyProgress
-from slicing.engines.sliced.aligned import beside_all
+from slicing.engines.sliced.aligned import aligned_all
 from slicing.engines.sliced.closing import CloseRange
 from slicing.engines.sliced.closings import close_of
 from slicing.engines.sliced.slices import Slices
@@ -44,7 +44,7 @@ from slicing.windows.time.slices import FOREVER
 class FamilyWindows(FamilyProgress):
     """One family over the slices of its bucket. `trees` has one tree per kernel; `number` is the family's position.
 
-    `beside` are aligned families with windows that are not longer: their results are in the wide rows of this family.
+    The windows of `aligned_families` are not longer; their results are in the wide rows of this family.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class FamilyWindows(FamilyProgress):
         super().__init__(shape.family, state, wait, grace, is_new, slices.needs.compares)
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
         self.prefix = of_family(self.state.id)
-        self.beside: Sequence[FamilyWindows] = ()
+        self.aligned_families: Sequence[FamilyWindows] = ()
         self.primary: Family | None = None  # the primary family of its wide rows
         self.compared, self.whole = shape, self.complete  # the results that `on_change` compares, and how to get all
         self._late = self.cache(LATE, shape)
@@ -122,7 +122,7 @@ class FamilyWindows(FamilyProgress):
 
     def close(self, fresh: InOrder) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` that hold a record, from the trees."""
-        until, known = min(self.end, self.last + 1), [self, *self.beside]
+        until, known = min(self.end, self.last + 1), [self, *self.aligned_families]
         if until <= self.first:
             for progress in known:
                 progress.forget()
@@ -130,7 +130,7 @@ class FamilyWindows(FamilyProgress):
         with ExitStack() as stack:
             news = stack.enter_context(closing(self.news(fresh)))
             late = {progress.number: [news, stack.enter_context(closing(progress.take_late()))] for progress in known}
-            yield from self._together(news, late, until) if self.beside else self._closed(news, late, until)
+            yield from self._together(news, late, until) if self.aligned_families else self._closed(news, late, until)
 
     def _closed(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
         return self._close(news, late[self.number], (self.first, until, self.end), self.family.entered(self.first))
@@ -146,9 +146,11 @@ class FamilyWindows(FamilyProgress):
                 list(
                     progress._close(news, late[progress.number], progress.aligned(np.array(windows)).tolist(), entered)
                 )
-                for progress in self.beside
+                for progress in self.aligned_families
             ]
-            yield from beside_all(own, [(progress.shape, progress.aligned) for progress in self.beside], others)
+            yield from aligned_all(
+                own, [(progress.shape, progress.aligned) for progress in self.aligned_families], others
+            )
             late = {number: [] for number in late}
             rows = sum(map(len, own))
             low, count = high, max(1, FRAME_ROWS * (high - low) // max(1, rows))
@@ -185,26 +187,26 @@ class FamilyWindows(FamilyProgress):
         assert self.primary is not None
         return self.family.first_open(self.primary.window_end(windows) - 1)
 
-    def put_beside(self, others: Sequence[FamilyWindows]) -> None:
+    def put_aligned(self, others: Sequence[FamilyWindows]) -> None:
         """Emit the results of other families in the rows of this one."""
-        self.beside, self.by_end = others, True
+        self.aligned_families, self.by_end = others, True
         for progress in others:
             progress.primary, progress.by_end = self.family, True
 
     @property
     def left(self) -> list[Callable[[Array], Array]]:
         """For each aligned family, a function from slices to the first windows here whose aligned window lacks them."""
-        return [partial(self._left, progress.family) for progress in self.beside]
+        return [partial(self._left, progress.family) for progress in self.aligned_families]
 
     def _left(self, family: Family, slices: Array) -> Array:
         return self.family.first_open(family.window_end(family.last_window(slices) + 1) - 1)
 
     def complete(self, frame: Windows, rows: Block) -> Windows:
         """Return a frame with its aligned windows, assembled from the folded rows of all their slices."""
-        if not self.beside:
+        if not self.aligned_families:
             return frame
         rows = under(rows, frame.names)
-        found = (lookup(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
+        found = (lookup(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.aligned_families)
         return replace(frame, aligned=tuple(found))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
@@ -233,8 +235,9 @@ class FamilyWindows(FamilyProgress):
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
-        frames, beside = without_repeats(self.family, frames, by_end=self.by_end), [each.state for each in self.beside]
-        for frame in of_something(hidden(frame, self.state, beside) for frame in frames):
+        frames = without_repeats(self.family, frames, by_end=self.by_end)
+        aligned = [each.state for each in self.aligned_families]
+        for frame in of_something(hidden(frame, self.state, aligned) for frame in frames):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:
