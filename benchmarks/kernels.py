@@ -189,10 +189,10 @@ class Newest(_Short):
     def time_micro_batch(self, n: int, kept: str, moving: bool) -> None:
         """Run the micro-batch, without Spark and its state store."""
         if kept == "nothing":
-            memory._kept.clear()
+            memory._entries.clear()
         elif kept == "slices":
-            for nonce, there in memory._kept.items():
-                memory._kept[nonce] = replace(there, beside={})
+            for nonce, there in memory._entries.items():
+                memory._entries[nonce] = replace(there, derived={})
         self.newest += moving
         self._micro_batch([self.newest])
 

@@ -149,7 +149,7 @@ def _drawn(windows: Window, replay: Replay, title: str, triggers: Sequence[int] 
         margin = (high - low) // 12
         low, high = low - margin, high + margin
     named = Clock([*edges(every), *(each.watermark for each in replay.batches if each.watermark)], zone(windows))
-    accepted = [t for each in replay.batches for t, fate in zip(each.times, each.fates, strict=True) if fate != LATE]
+    accepted = [t for each in replay.batches for t, fate in zip(each.times, each.outcomes, strict=True) if fate != LATE]
     is_stream = any(out.batch is not None for out in replay.rows) or any(each.watermark for each in replay.batches)
     rows = [*_batch_rows(replay, named, is_stream), *slices(windows, low, high, accepted)]
     rows += [row for group in _groups(windows, shown, replay, named) for row in group]
@@ -174,7 +174,7 @@ def _batch_rows(replay: Replay, clock: Clock, is_stream: bool) -> list[Row]:
     for number, batch in enumerate(replay.batches):
         dots = [
             Dot(time, fate, {"time": time, "batch": number, "fate": fate})
-            for time, fate in zip(batch.times, batch.fates, strict=True)
+            for time, fate in zip(batch.times, batch.outcomes, strict=True)
         ]
         label = f"micro-batch {number}" if is_stream else "records"
         note = f"W {clock.text(batch.watermark) if batch.watermark else _DASH}" if is_stream else ""

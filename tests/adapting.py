@@ -122,8 +122,8 @@ class Query:
         trees = tuple(choose(each, own) for own in self.family.families for each in kernels)
         support = support_of(self.windows)
         values = tuple(Field(each, kind) for each, kind in KINDS.items())
-        self.strategy = support.strategy(Aggregation(self.shape, trees, arguments, True, values))
-        self.stage = self.strategy.first_stage((0,))
+        self.execution_plan = support.execution_plan(Aggregation(self.shape, trees, arguments, True, values))
+        self.stage = self.execution_plan.first_stage((0,))
         contents = [WINDOWS if tree == EAGER else PARTIALS for tree in trees[: len(kernels)]]
         bound = [[None if at < 0 else columns[at] for at in places] for places in arguments]
         fixed = support.fixed(self.emission, trees)
@@ -132,14 +132,14 @@ class Query:
 
     def bucket(self, store):
         """The bucket over a store."""
-        return self.strategy.bucket(self.grace, self.fingerprint, store, self.emission)
+        return self.execution_plan.bucket(self.grace, self.fingerprint, store, self.emission)
 
     def shipped(self, records):
         """What the first stage ships of records."""
         names = ["time", "key", *KINDS]
         arrays = [pa.array([r[at] for r in records], pa.string() if at == 3 else pa.int64()) for at in range(4)]
         batch = pa.RecordBatch.from_arrays(arrays, names)
-        return self.strategy.shipped(pa.Table.from_batches(self.stage([batch])).to_pydict())
+        return self.execution_plan.shipped(pa.Table.from_batches(self.stage([batch])).to_pydict())
 
     def wide_step(self, store, records, watermark):
         """The rows of a micro-batch where windows are side by side: (end, key, results by window and name)."""

@@ -343,7 +343,7 @@ class Stream:
         assert self.late == self.true_late
         assert not self.store.pages
         head = self.bucket().head
-        assert (head.newest, head.fresh, head.stripes, head.late, head.lists) == (None, [], {}, [], {})
+        assert (head.newest, head.fresh, head.slice_groups, head.late, head.lists) == (None, [], {}, [], {})
 
 
 def evenly(family, slices, keys=1, value=lambda index, key: index):

@@ -13,11 +13,11 @@ from slicing.content.block import Shape
 from slicing.process.call import processing
 from slicing.process.evicted import evicted
 from slicing.process.evictors import evictor
-from slicing.process.remembered import Remembered
+from slicing.process.remembered import FunctionStates
 from slicing.process.states import NO_STATES
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.output import flat_windows, framed
-from slicing.stages.processed import NO_CALLING, Calling
+from slicing.stages.processed import NO_CALLS, FunctionCalls
 from slicing.stages.stored_states import StoredStates
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import fingerprint_of
@@ -76,7 +76,7 @@ class Play:
         values = tuple(Field(name, types[name]) for name in made.inputs)
         if window.counts:
             values += (Field("order", "bigint"),)
-        self.strategy = support.strategy(Aggregation(self.shape, trees, arguments, streaming, values))
+        self.execution_plan = support.execution_plan(Aggregation(self.shape, trees, arguments, streaming, values))
         self.trigger, self.grace, self.store = trigger, grace, MemoryStore()
         columns = [list(made.inputs)] + [[None]] * (len(kernels) - 1)
         self.call = made_of.aggregate.call
@@ -89,10 +89,10 @@ class Play:
         """What the first stage ships, of records in two input partitions."""
         shipped = []
         half = len(records) if self.window.counts else len(records) // 2
-        stage = self.strategy.first_stage((0,))
+        stage = self.execution_plan.first_stage((0,))
         for part, some in enumerate((records[:half], records[half:])):
             for batch in stage([self._batch(some, part)], part):
-                shipped += self.strategy.shipped(batch.to_pydict())
+                shipped += self.execution_plan.shipped(batch.to_pydict())
         return shipped
 
     def _batch(self, records, part):
@@ -108,17 +108,17 @@ class Play:
 
     def step(self, records, watermark, clock=0):
         """The rows of one micro-batch."""
-        bucket = self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger)
+        bucket = self.execution_plan.bucket(self.grace, self.fingerprint, self.store, self.trigger)
         bucket.accept(self.ship(records))
         rows = []
         states = StoredStates(self.call, self.shape, bucket, self.grace) if self.call.states else None
-        calling = Calling(remembered=states.remembered) if states else NO_CALLING
+        calling = FunctionCalls(remembered=states.remembered) if states else NO_CALLS
         for windows in bucket.close(MicroBatchTime(watermark, clock)):
             at = MicroBatchTime(bucket.head.watermark, bucket.head.clock)
             rows += self.rows(windows, at, bucket.head.revision, calling)
         if states:
             states.save()
-        self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger).check()
+        self.execution_plan.bucket(self.grace, self.fingerprint, self.store, self.trigger).check()
         return rows
 
     def stream(self, batches, delay=0, last=True):
@@ -131,14 +131,14 @@ class Play:
 
     def bounded(self, records):
         """All rows of bounded input."""
-        calling = Calling(remembered=Remembered(self.call.states)) if self.call.states else NO_CALLING
-        frames = self.strategy.all_windows(self.ship(records))
+        calling = FunctionCalls(remembered=FunctionStates(self.call.states)) if self.call.states else NO_CALLS
+        frames = self.execution_plan.all_windows(self.ship(records))
         return [row for windows in frames for row in self.rows(windows, calling=calling)]
 
-    def rows(self, windows, at=None, revision=0, calling=NO_CALLING):
+    def rows(self, windows, at=None, revision=0, calling=NO_CALLS):
         found = []
-        for some in framed(self.strategy.shape, windows):
-            found += flat_rows(self.strategy.shape, some, self.trigger, revision, at, calling)
+        for some in framed(self.execution_plan.shape, windows):
+            found += flat_rows(self.execution_plan.shape, some, self.trigger, revision, at, calling)
         return found
 
     def restarted(self):
@@ -147,7 +147,7 @@ class Play:
         return other
 
 
-def flat_rows(shape, windows, trigger, revision, at, calling=NO_CALLING):
+def flat_rows(shape, windows, trigger, revision, at, calling=NO_CALLS):
     table = flat_windows(shape, windows, trigger, revision, at=at, calling=calling)
     names = [name for name in table.column_names if name.startswith("r") and name[1:].isdigit()]
     for name, field in zip(names, shape.kernels[0].results, strict=False):

@@ -124,7 +124,7 @@ class Feed:
         close.
         """
         if not self.strategy.held:
-            memory._kept.clear()  # the next micro-batch runs in another process
+            memory._entries.clear()  # the next micro-batch runs in another process
         self.batches += 1
         quiet, _ = self._micro_batch(slices, None, self._copy())
         total, closed = self._micro_batch(slices, watermark, self.store)
@@ -139,15 +139,15 @@ class Feed:
 
     def _micro_batch(self, slices: Sequence[int], watermark: int | None, store: MemoryStore) -> tuple[Cost, int]:
         """Run one micro-batch on a store, as on Spark; return its cost and how many windows it closes, 0 on a copy."""
-        kept = dict(memory._kept)
+        kept = dict(memory._entries)
         bucket = self._bucket(store)
         before, now = bucket.head.next_to_fire, 1000 * self.batches  # a micro-batch a second
         bucket.accept(self._shipped(slices))
         moment = MicroBatchTime(bucket.head.watermark if watermark is None else watermark, now * 1000)
         results = sum(map(len, bucket.close(moment)))
         if watermark is None:
-            memory._kept.clear()
-            memory._kept.update(kept)
+            memory._entries.clear()
+            memory._entries.update(kept)
         else:
             self.results += results
         return _counts(bucket.pages), bucket.head.next_to_fire - before
@@ -177,7 +177,7 @@ def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count
         keys = 20 if "eager" in strategy.trees else KEYS * family.per_advance
     feed, n = Feed(strategy, family, keys), family.per_window
     filled = 2 * n  # slices of the windows that are counted
-    with _groups_cut_by_slice():
+    with _slice_groups_cut_by_slice():
         feed.step(range(filled), family.slice_start(filled - 2))
     steps = _period(strategy, family)
     settled = filled + (2 if "eager" in strategy.trees else family.stripe + 2) * family.per_advance
@@ -199,7 +199,7 @@ def _period(strategy: Strategy, family: Slicing) -> int:
 
 
 @contextmanager
-def _groups_cut_by_slice() -> Iterator[None]:
+def _slice_groups_cut_by_slice() -> Iterator[None]:
     """Make the first close, of many windows at once, leave the same pages as closes one after another."""
     most, slice_groups.MOST_AT_ONCE = slice_groups.MOST_AT_ONCE, 1
     try:

@@ -57,8 +57,8 @@ def grown(name: str) -> float:
     window = hopping("4 minutes", "1 minute")
     shape = Shape(window.family, (Field("k", "bigint"),), (own,))
     trees = (choose(own, window.family),)
-    strategy = support_of(window).strategy(Aggregation(shape, trees, ((0,),)))
-    stage, store = strategy.first_stage((0,)), MemoryStore()
+    execution_plan = support_of(window).execution_plan(Aggregation(shape, trees, ((0,),)))
+    stage, store = execution_plan.first_stage((0,)), MemoryStore()
     fingerprint = fingerprint_of(shape, ["partials"], [["v"]], "1 over 1 shuffle partition")
     held = {}
     for number in range(1, LATE + 1):
@@ -70,8 +70,8 @@ def grown(name: str) -> float:
         with spilling():
             rows = pa.Table.from_batches(stage([batch])).to_pydict()
         with spilling():
-            bucket = strategy.bucket(0, fingerprint, store, on_close())
-            bucket.accept(strategy.shipped(rows))
+            bucket = execution_plan.bucket(0, fingerprint, store, on_close())
+            bucket.accept(execution_plan.shipped(rows))
             for _ in bucket.close(MicroBatchTime(number * MINUTE)):
                 pass
         if number in (EARLY, LATE):

@@ -24,7 +24,7 @@ from slicing.engines.looking import Look, Pieces
 from slicing.engines.trigger_state import check_state, renew_state
 from slicing.engines.wide_rows import NOT_KEPT, check_lacking, step_apart, step_together
 from slicing.profiling import ASSEMBLE, of_stage
-from slicing.state.bucket_cache import Recent
+from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.adapting import over_stored
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header, known_since
@@ -203,9 +203,11 @@ class Bucket:
             return shape
         return replace(shape, since=tuple(since[place] for place in shape.places))
 
-    def open_cache(self, shape: Shape, read: Callable[[int, int], Iterable[Block]] = lambda first, end: ()) -> Recent:
+    def open_cache(
+        self, shape: Shape, read: Callable[[int, int], Iterable[Block]] = lambda first, end: ()
+    ) -> BucketCache:
         """Return the bucket cache as the last micro-batch under this trigger has left it."""
-        return Recent(shape, self.head.nonce, str(self.trigger), read)
+        return BucketCache(shape, self.head.nonce, str(self.trigger), read)
 
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
         """Keep the new records that open windows accept; return and count the late ones."""

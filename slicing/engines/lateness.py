@@ -133,7 +133,7 @@ class Aligned(Protocol):
 
     family: Family
 
-    def put_beside(self, others: Sequence[Any]) -> None:
+    def put_aligned(self, others: Sequence[Any]) -> None:
         """Make this family the primary one: its rows are wide rows, with the aligned windows of `others`."""
 
 
@@ -145,5 +145,5 @@ def led(families: Sequence[OfFamily]) -> list[OfFamily]:
     number = primary([each.family for each in families])
     assert number is not None, "the windows are aligned"
     first = families[number]
-    first.put_beside([each for each in families if each is not first])
+    first.put_aligned([each for each in families if each is not first])
     return [first]

@@ -31,7 +31,7 @@ from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import WINDOW
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Refused
+from slicing.triggers.lateness import Late, RefusedRows
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import Trigger
 
@@ -68,15 +68,15 @@ class Split:
 
 
 def joined(
-    split: Split, frame: Windows, pages: WindowPages, beside: Sequence[WindowPages] = (), page_of: PageOf = PAGE
+    split: Split, frame: Windows, pages: WindowPages, aligned: Sequence[WindowPages] = (), page_of: PageOf = PAGE
 ) -> Windows:
     """Return a frame of the sliced aggregates with the partials of the eager ones, from the pages of its family.
 
-    `beside` has the pages of the aligned families.
+    `aligned` has the pages of the aligned families.
     """
     filled = pages.filled(frame, lambda window: page_of(pages, window))
-    old = frame.old and joined(split, frame.old, pages, beside, WindowPages.before)
-    sides = zip(frame.aligned, beside, strict=True)
+    old = frame.old and joined(split, frame.old, pages, aligned, WindowPages.before)
+    sides = zip(frame.aligned, aligned, strict=True)
     return replace(
         split.join(frame, filled), old=old, aligned=tuple(joined(split, *side, page_of=page_of) for side in sides)
     )
@@ -128,7 +128,7 @@ class MixedBucket(SlicedBucket):
             late.all,
             late.some,
             tuple(
-                Refused(
+                RefusedRows(
                     late_records(each.family, batches, refused.first_accepting),
                     refused.first_accepting,
                     self.head.watermark,
@@ -193,8 +193,8 @@ class MixedBucket(SlicedBucket):
         return (self._join(self.families[frame.family], frame, page_of) for frame in frames)
 
     def _join(self, progress: FamilyWindows, frame: Windows, page_of: PageOf) -> Windows:
-        beside = [self.windows[each.number] for each in progress.beside]
-        return joined(self.split, frame, self.windows[progress.number], beside, page_of)
+        aligned = [self.windows[each.number] for each in progress.aligned_families]
+        return joined(self.split, frame, self.windows[progress.number], aligned, page_of)
 
     def _forget_other_triggers(self) -> None:
         for each, pages in zip(self.families, self.windows, strict=True):

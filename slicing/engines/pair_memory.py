@@ -99,7 +99,7 @@ class PairMemory:
         """Append the noted rows, or rewrite the list."""
         if not self._noted and not len(self.rows):
             self.ledger.nodes.drop(self.name)
-            self.ledger.kept = None
+            self.ledger.cached = None
             return
         shape = self.ledger.nodes.shape
         noted = newest(concat(shape, self._noted))
@@ -107,7 +107,7 @@ class PairMemory:
 
     def kept(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
-        return {f"{self.ledger.nodes.prefix}{self.name}": self.ledger.kept} if self.ledger.kept else {}
+        return {f"{self.ledger.nodes.prefix}{self.name}": self.ledger.cached} if self.ledger.cached else {}
 
 
 def memory_of(

@@ -199,7 +199,7 @@ class SlicePairs:
 
     def kept(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
-        kept = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.kept} if self._counts.kept else {}
+        kept = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.cached} if self._counts.cached else {}
         for each in self._families:
             kept |= each.memory.kept() if each.memory else {}
         return kept | (self._keys.kept() if self._keys else {})

@@ -59,13 +59,13 @@ def forget_whole(states: Sequence[FamilyState]) -> None:
             state.whole = None
 
 
-def hidden(frame: Windows, state: FamilyState, beside: Sequence[FamilyState]) -> Windows:
+def hidden(frame: Windows, state: FamilyState, aligned: Sequence[FamilyState]) -> Windows:
     """Return a frame that tells which of its windows, and of their aligned windows, hold all their records."""
-    if state.whole is None and all(each.whole is None for each in beside):
+    if state.whole is None and all(each.whole is None for each in aligned):
         return frame
     return replace(
         _known(frame, state),
-        aligned=tuple(_known(side, state) for side, state in zip(frame.aligned, beside, strict=True)),
+        aligned=tuple(_known(side, state) for side, state in zip(frame.aligned, aligned, strict=True)),
     )
 
 

@@ -1,9 +1,9 @@
 """The predicted cost of the state: the partials of one key that are read and written, as `explain` prints them.
 
 The figures assume a steady stream: each slice holds records of the key, windows close one after another, and a slice of
-a bucket fills a page. Smaller slices share pages (see `stripes`), and a read counts all rows of its page: at most the
-rows of one slice group more, which cost as much as reading one page. If several slices arrive in one micro-batch, all
-but the newest save one write each, because they are not written again when they enter their slice group.
+a bucket fills a page. Smaller slices share pages (see `slice_groups`), and a read counts all rows of its page: at most
+the rows of one slice group more, which cost as much as reading one page. If several slices arrive in one micro-batch,
+all but the newest save one write each, because they are not written again when they enter their slice group.
 `tests/repository/test_accounting.py` checks these figures by counting.
 """
 

@@ -31,7 +31,7 @@ from slicing.process.call import check_after, check_evictors
 from slicing.process.context import Context, Firing
 from slicing.process.evictors import Evictor
 from slicing.process.function import Process
-from slicing.process.remembered import Remembered
+from slicing.process.remembered import FunctionStates
 from slicing.process.states import EVICTED, NO_STATES, States
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
@@ -63,7 +63,7 @@ class Evicted(Process):
         end: Array,
         firings: Iterable[Firing],
         context: Context,
-        remembered: Remembered | None = None,
+        remembered: FunctionStates | None = None,
     ) -> tuple[Array, list[pa.Array]]:
         """Evict and fold the records of windows; window i has records `first[i]` up to `end[i]`. Raises RowFailure."""
         assert isinstance(records, pa.StructArray), "windows in files are given part by part"
@@ -83,7 +83,7 @@ class Evicted(Process):
         high: list[int],
         firings: Iterable[Firing],
         context: Context,
-        remembered: Remembered | None,
+        remembered: FunctionStates | None,
     ) -> Iterator[Array]:
         """Yield the positions of the records that are left in each window, in order: `int64[n]`."""
         table, times = self._table(records), self._times(records)

@@ -18,7 +18,7 @@ from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError
 from slicing.process.context import Context, Firing, Span
 from slicing.process.evictors import Evictor
 from slicing.process.parts import Parts, chosen_of
-from slicing.process.remembered import Remembered
+from slicing.process.remembered import FunctionStates
 from slicing.process.states import EVICTED, NO_STATES, States
 from slicing.process.values import fits, typed
 from slicing.windows.window import Window
@@ -50,7 +50,7 @@ class WindowFunction:
         given: Given,
         firings: Iterable[Firing],
         context: Context,
-        remembered: Remembered | None = None,
+        remembered: FunctionStates | None = None,
     ) -> tuple[Array, list[pa.Array]]:
         """Call the function for each firing, with the records or results that `given` returns.
 
@@ -76,7 +76,9 @@ class WindowFunction:
     def _plain(self, given: Given, number: int, firing: Firing, context: Context) -> Any:
         return self.function(firing.key, firing.window, given(number, firing.window, context), context)
 
-    def _remembering(self, remembered: Remembered, given: Given, number: int, firing: Firing, context: Context) -> Any:
+    def _remembering(
+        self, remembered: FunctionStates, given: Given, number: int, firing: Firing, context: Context
+    ) -> Any:
         own = remembered.context(firing, context)
         returned = self._plain(given, number, firing, own)
         if isinstance(returned, Iterator):
@@ -118,7 +120,7 @@ class Process(WindowFunction):
         end: Array,
         firings: Iterable[Firing],
         context: Context,
-        remembered: Remembered | None = None,
+        remembered: FunctionStates | None = None,
     ) -> tuple[Array, list[pa.Array]]:
         """Call the function for windows; window i has records `first[i]` up to `end[i]`. Returns as `called`."""
         give = self._parts if self.batches else self._whole
@@ -308,7 +310,7 @@ class Then(WindowFunction):
         results: pa.StructArray,
         firings: Iterable[Firing],
         context: Context,
-        remembered: Remembered | None = None,
+        remembered: FunctionStates | None = None,
     ) -> tuple[Array, list[pa.Array]]:
         """Call the function for windows, each with its row of results. Returns as `called`."""
         values = results.to_pylist()

@@ -32,11 +32,11 @@ class WindowRow(NamedTuple):
 
 
 @dataclass
-class Remembered:
+class FunctionStates:
     """The states of keys and windows. `read` loads the stored states when the first function is called."""
 
     states: States
-    read: Callable[[Remembered], None] = lambda _: None
+    read: Callable[[FunctionStates], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self.is_read = False

@@ -12,15 +12,15 @@ from pyspark.sql import DataFrame
 
 from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
-from slicing.process.remembered import Remembered
+from slicing.process.remembered import FunctionStates
 from slicing.process.states import NO_STATES, States
 from slicing.spark.ddl import struct_of
 from slicing.spark.query import Query
 from slicing.spark.task import InTask
-from slicing.stages.execution_plan import Strategy
+from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.output import flat_windows, framed
 from slicing.stages.packed import Packed
-from slicing.stages.processed import NO_CALLING, Calling
+from slicing.stages.processed import NO_CALLS, FunctionCalls
 from slicing.stages.sessions import Ended
 from slicing.stages.signalled import Signalled
 
@@ -29,9 +29,9 @@ from slicing.stages.signalled import Signalled
 class AssembleAll:
     """The function for `mapInArrow` after the shuffle; the rows of a bucket are consecutive and in input order."""
 
-    strategy: Strategy
+    execution_plan: ExecutionPlan
     packed: Packed
-    calling: Calling = NO_CALLING
+    calling: FunctionCalls = NO_CALLS
     states: States = NO_STATES
     signalled: Signalled | None = None
 
@@ -48,15 +48,15 @@ class AssembleAll:
         def shipped() -> Iterator[Any]:
             for row in rows:
                 columns = {name: (value,) for name, value in row.items()}
-                yield from self.strategy.shipped(columns)
+                yield from self.execution_plan.shipped(columns)
                 heard.extend(self.signalled.heard(columns) if self.signalled else ())
                 for cause in refused:
                     refused[cause] += row[cause]
 
-        calling = replace(self.calling, remembered=Remembered(self.states)) if self.states else self.calling
+        calling = replace(self.calling, remembered=FunctionStates(self.states)) if self.states else self.calling
         for windows in self._windows(shipped(), heard):
-            for some in framed(self.strategy.shape, windows):
-                table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide, calling=calling)
+            for some in framed(self.execution_plan.shape, windows):
+                table = flat_windows(self.execution_plan.shape, some, wide=self.execution_plan.wide, calling=calling)
                 yield from self.packed.rows(table).to_batches()
         if any(refused.values()):
             yield from self.packed.counts(refused).to_batches()
@@ -64,9 +64,9 @@ class AssembleAll:
     def _windows(self, shipped: Iterator[Any], heard: list[Any]) -> Iterator[Windows]:
         """Return all windows; `heard` receives the signals of the rows that `shipped` has yielded so far."""
         if self.signalled is None:
-            return self.strategy.all_windows(shipped)
-        assert isinstance(self.strategy, Ended), "only ends are asked for"
-        return self.strategy.all_ended(list(shipped), self.signalled.names, heard)
+            return self.execution_plan.all_windows(shipped)
+        assert isinstance(self.execution_plan, Ended), "only ends are asked for"
+        return self.execution_plan.all_ended(list(shipped), self.signalled.names, heard)
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -77,7 +77,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """Return the windows of a bounded DataFrame."""
-    stage = query.strategy.first_stage(labels)
+    stage = query.execution_plan.first_stage(labels)
     if not query.trigger.ends:
         return assembled(query, query.records(), stage)
     return assembled(query, query.records(signals=True), Signalled(stage, query.trigger.signals))
@@ -85,10 +85,10 @@ def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
 
 def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
     """Return the windows of `rows`, which the first stage `stage` turns into blocks."""
-    chosen = query.strategy
+    chosen = query.execution_plan
     blocks = rows.mapInArrow(InTask(stage), struct_of(stage.schema))
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     states = query.remembers.states if query.remembers else NO_STATES
     signalled = stage if isinstance(stage, Signalled) else None
-    assemble = AssembleAll(chosen, Packed(query.flat), Calling(query.then, query.nesting), states, signalled)
+    assemble = AssembleAll(chosen, Packed(query.flat), FunctionCalls(query.then, query.nesting), states, signalled)
     return query.finish(grouped.mapInArrow(assemble, struct_of(assemble.packed.schema)))

@@ -74,7 +74,7 @@ def plan_features(asked: features.FeatureQuery, buckets: Buckets | None) -> Feat
         trigger=query.trigger,
         late=query.late,
         values=query.values,
-        sharing=asked.strategy.sharing,
+        sharing=asked.execution_plan.sharing,
     )
 
 
@@ -91,7 +91,7 @@ def plan(query: Query, buckets: Buckets | None) -> Plan:
         trigger=query.trigger,
         late=query.late,
         values=query.values,
-        sharing=query.strategy.sharing,
+        sharing=query.execution_plan.sharing,
         by_clock=query.by_clock,
         retain=query.retain,
     )

@@ -25,7 +25,7 @@ from slicing.spark.resolve import resolve_history
 from slicing.spark.task import InTask
 from slicing.spark.warm import DROP, History, needed, past_of
 from slicing.stages import flat
-from slicing.stages.execution_plan import Strategy
+from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.not_before import NotBefore
 from slicing.stages.output import flat_windows, framed
 from slicing.stages.packed import Packed
@@ -48,8 +48,8 @@ class Replay:
     first micro-batch.
     """
 
-    strategy: Strategy
-    past: Strategy | None
+    execution_plan: ExecutionPlan
+    past: ExecutionPlan | None
     fingerprint: Fingerprint
     grace: int
     trigger: Trigger
@@ -66,29 +66,30 @@ class Replay:
     def _bucket(self, rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         store = MemoryStore()
         history, records = ([row for row in rows if row[_MICRO_BATCH] == number] for number in (0, 1))
-        bucket = self.strategy.bucket(self.grace, self.fingerprint, store, self.trigger)
+        bucket = self.execution_plan.bucket(self.grace, self.fingerprint, store, self.trigger)
         if self.past is not None:
             bucket.load(_shipped(self.past, history), MicroBatchTime(self.until))
         else:
-            bucket.accept(_shipped(self.strategy, history))
+            bucket.accept(_shipped(self.execution_plan, history))
             for _ in bucket.close(MicroBatchTime(0)):
                 pass
-        bucket = self.strategy.bucket(self.grace, self.fingerprint, store, self.trigger)
-        bucket.accept(_shipped(self.strategy, records))
-        shape = self.strategy.shape
+        bucket = self.execution_plan.bucket(self.grace, self.fingerprint, store, self.trigger)
+        bucket.accept(_shipped(self.execution_plan, records))
+        shape = self.execution_plan.shape
         for windows in bucket.close(MicroBatchTime(_ENDED)):
             for some in framed(shape, self._after(windows)):
-                yield from self.packed.rows(flat_windows(shape, some, wide=self.strategy.wide)).to_batches()
+                yield from self.packed.rows(flat_windows(shape, some, wide=self.execution_plan.wide)).to_batches()
 
     def _after(self, windows: Windows) -> Windows:
         if not self.by_time:
             return windows
-        family = self.strategy.shape.family.families[windows.family]
+        family = self.execution_plan.shape.family.families[windows.family]
         return windows.take(np.flatnonzero(windows.ends_by(family) > self.until))
 
 
-def _shipped(strategy: Strategy, rows: list[dict[str, Any]]) -> list[Any]:
-    return strategy.shipped({name: [row[name] for row in rows] for name in (rows[0] if rows else ("block", "records"))})
+def _shipped(execution_plan: ExecutionPlan, rows: list[dict[str, Any]]) -> list[Any]:
+    names = rows[0] if rows else ("block", "records")
+    return execution_plan.shipped({name: [row[name] for row in rows] for name in names})
 
 
 def check(
@@ -102,9 +103,9 @@ def check(
     identity = stream.fingerprint(query, buckets)
 
     def replayed(history_rows: DataFrame, read: Query, warm: bool) -> Counter[str]:
-        stage = query.strategy.first_stage(labels)
+        stage = query.execution_plan.first_stage(labels)
         live = NotBefore(stage, history.until) if history.overlap == DROP else stage
-        parts = [(history_rows, read.strategy.first_stage(labels)), (of_sample.records(), live)]
+        parts = [(history_rows, read.execution_plan.first_stage(labels)), (of_sample.records(), live)]
         found = [
             rows.mapInArrow(InTask(each), struct_of(each.schema))
             .select("bucket", "partition", "part", "block", *["records"] * ("records" in each.schema))
@@ -113,9 +114,9 @@ def check(
         ]
         together = found[0].union(found[1]).repartition("bucket")
         ordered = together.sortWithinPartitions("bucket", _MICRO_BATCH, "partition", "part")
-        loaded = read.strategy if warm else None
+        loaded = read.execution_plan if warm else None
         packed = Packed(bounded.flat)
-        function = Replay(query.strategy, loaded, identity, query.grace, trigger, packed, history.until, by_time)
+        function = Replay(query.execution_plan, loaded, identity, query.grace, trigger, packed, history.until, by_time)
         frame = bounded.finish(ordered.mapInArrow(function, struct_of(packed.schema)))
         return Counter(map(repr, frame.toArrow().to_pylist()))
 

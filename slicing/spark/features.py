@@ -54,9 +54,9 @@ class FeatureQuery:
     names: tuple[str, ...]
 
     @property
-    def strategy(self) -> Sliced | Shared:
+    def execution_plan(self) -> Sliced | Shared:
         """The execution plan of the records' query, which holds the sharing of fields between results."""
-        chosen = self.query.strategy
+        chosen = self.query.execution_plan
         assert isinstance(chosen, Sliced | Shared), "what is eager is refused"
         return chosen
 
@@ -94,7 +94,7 @@ class Answer:
     `time` is the position of the time among the spine's values; the first `kept` values are returned.
     """
 
-    strategy: Sliced | Shared
+    execution_plan: Sliced | Shared
     time: int
     kept: int
 
@@ -105,14 +105,14 @@ class Answer:
             asked: list[Records] = []
             with spilling():
                 for row in rows:
-                    blocks += self.strategy.shipped({"block": (row["block"],)})
-                    asked += [] if row[SPINE] is None else [decode_records(self.strategy.shape, row[SPINE])]
-                for table in self._answers(fold(self.strategy.shipping, blocks), asked):
+                    blocks += self.execution_plan.shipped({"block": (row["block"],)})
+                    asked += [] if row[SPINE] is None else [decode_records(self.execution_plan.shape, row[SPINE])]
+                for table in self._answers(fold(self.execution_plan.shipping, blocks), asked):
                     yield from table.to_batches()
 
     def _answers(self, rows: Block, asked: Sequence[Records]) -> Iterator[pa.Table]:
         instants = [Instants(each.values[self.time].cast(pa.int64()), each.names) for each in asked]
-        for number, found in features(self.strategy.shipping, rows, instants):
+        for number, found in features(self.execution_plan.shipping, rows, instants):
             some = pa.array(found.rows)
             kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values[: self.kept]])
             held = [pa.array(each.records > 0) for each in (found.windows, *found.windows.aligned)]
@@ -120,12 +120,12 @@ class Answer:
             yield pa.table(kept | flat.numbered(HELD, held) | results)
 
     def _results(self, windows: Windows) -> list[pa.Array]:
-        return side_by_side(self.strategy.shape, self.strategy.of_results(windows))
+        return side_by_side(self.execution_plan.shape, self.execution_plan.of_results(windows))
 
 
 def build(asked: FeatureQuery, labels: tuple[int, ...]) -> DataFrame:
     """Return the spine with its results."""
-    query, spine, chosen = asked.query, asked.spine, asked.strategy
+    query, spine, chosen = asked.query, asked.spine, asked.execution_plan
     stage, ship = chosen.first_stage(labels), ShipSpine(query.shape, labels)
     blocks = query.records().mapInArrow(InTask(stage), stage.schema)
     blocks = blocks.observe(query.metrics_name(), F.coalesce(F.sum("no_time"), F.lit(0)).alias("no_time"))

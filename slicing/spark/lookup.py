@@ -91,7 +91,7 @@ class LookupRequest:
         """Return the function that assembles the windows of buckets, given the headers by bucket label."""
         query = self.query
         return LookUp(
-            strategy=query.strategy,
+            execution_plan=query.execution_plan,
             fingerprint=fingerprint(query, Buckets(1)),
             trigger=query.trigger,
             grace=query.grace,

@@ -27,7 +27,7 @@ from slicing.spark.query import Query
 from slicing.spark.resolution import Call
 from slicing.spark.resolve import resolve
 from slicing.stages import flat
-from slicing.stages.execution_plan import Strategy
+from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.of_partials import OfPartials
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS
@@ -158,12 +158,12 @@ class PartialsTable:
 
     def _stored(self, query: Query) -> Iterator[tuple[str, Column, Kernel]]:
         """The results whose fields are stored: of results that share fields, only one."""
-        found, sharing = tuple(self._columns(query)), query.strategy.sharing
+        found, sharing = tuple(self._columns(query)), query.execution_plan.sharing
         yield from found if sharing is None else sharing.select(found)
 
-    def stage(self, strategy: Strategy, labels: tuple[int, ...], until: int | None = None) -> OfPartials:
+    def stage(self, execution_plan: ExecutionPlan, labels: tuple[int, ...], until: int | None = None) -> OfPartials:
         """Return the first stage that reads the rows of the table."""
-        return OfPartials(strategy.shipping, (), labels, until=until)
+        return OfPartials(execution_plan.shipping, (), labels, until=until)
 
 
 def _is_plain(kernel: Kernel) -> bool:
@@ -189,4 +189,4 @@ def _path(name: str) -> Column:
 
 def build(table: PartialsTable, query: Query, labels: tuple[int, ...]) -> DataFrame:
     """Return the windows of a query from a table of partials, as a bounded DataFrame."""
-    return assembled(query, table.rows(query), table.stage(query.strategy, labels))
+    return assembled(query, table.rows(query), table.stage(query.execution_plan, labels))

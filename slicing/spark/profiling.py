@@ -16,7 +16,7 @@ import pyarrow as pa
 from slicing.profiling import Stopwatch, profiled
 from slicing.spark import stream
 from slicing.stages.metrics import PREAGGREGATE, timer
-from slicing.stages.preaggregate import PreAggregate, Ship
+from slicing.stages.preaggregate import PreAggregate, ShuffleRecords
 
 
 class TimedOperator(stream.WindowOperator):
@@ -50,7 +50,7 @@ class TimedOperator(stream.WindowOperator):
 class TimedStage:
     """The first stage, with its duration in microseconds in the first row of each batch, without waiting for input."""
 
-    stage: PreAggregate | Ship
+    stage: PreAggregate | ShuffleRecords
 
     @property
     def schema(self) -> str:

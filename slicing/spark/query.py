@@ -24,7 +24,7 @@ from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.observed import counted, delays
 from slicing.spark.packing import unpacked
 from slicing.stages import flat
-from slicing.stages.execution_plan import Aggregation, Arguments, Strategy
+from slicing.stages.execution_plan import Aggregation, Arguments, ExecutionPlan
 from slicing.stages.flat import Flat, physical
 from slicing.stages.metrics import (
     COUNTERS,
@@ -117,17 +117,17 @@ class Query:
         return self.support.window
 
     @property
-    def strategy(self) -> Strategy:
+    def execution_plan(self) -> ExecutionPlan:
         """The execution plan: what is shipped and what runs after the shuffle. Records are late only on a stream."""
         asked = Aggregation(
             shape=self.shape,
             trees=self.trees,
             arguments=self.arguments,
-            judges=self.streaming,
+            may_be_late=self.streaming,
             values=self.values,
             ends=self.trigger.ends,
         )
-        return self.support.strategy(asked)
+        return self.support.execution_plan(asked)
 
     def records(self, signals: bool = False) -> DataFrame:
         """Return the first stage's input: time, leaves of the key, values, and with `signals` the trigger's columns."""

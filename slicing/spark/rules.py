@@ -364,7 +364,7 @@ def emptied_windows_have_results(asked: Resolution) -> None:
 def buffers_have_room(asked: Resolution) -> None:
     """The trigger's buffer must hold at least one stored pair of key and window."""
     if asked.streaming:
-        asked.trigger.check_room(asked.query().strategy.shipping.pair_bytes, asked.shape.keeps_records)
+        asked.trigger.check_room(asked.query().execution_plan.shipping.pair_bytes, asked.shape.keeps_records)
 
 
 RULES: tuple[Callable[[Resolution], None], ...] = (

@@ -15,10 +15,10 @@ from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.columns import Key, check_time_type
 from slicing.spark.names import Names
 from slicing.spark.query import Query
-from slicing.stages.preaggregate import Dropped, Ship, records_of
+from slicing.stages.preaggregate import Dropped, ShuffleRecords, records_of
 
 
-class ShipSpine(Ship):
+class ShipSpine(ShuffleRecords):
     """The first stage of a spine: ships each row with all of its columns as values, rows without a time too."""
 
     def _read(self, chunk: pa.Table, refused: Dropped) -> Records:

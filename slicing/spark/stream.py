@@ -30,7 +30,7 @@ from slicing.spark.packing import frame_of
 from slicing.spark.query import Query, Time
 from slicing.spark.task import InTask
 from slicing.stages.delays import delay_counts
-from slicing.stages.execution_plan import Strategy, not_before
+from slicing.stages.execution_plan import ExecutionPlan, not_before
 from slicing.stages.output import (
     FRAME_BYTES,
     flat_late_partials,
@@ -39,13 +39,13 @@ from slicing.stages.output import (
     framed,
 )
 from slicing.stages.packed import Packed
-from slicing.stages.processed import Calling
+from slicing.stages.processed import FunctionCalls
 from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.stored_states import StoredStates
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.format.header import RESTORE, Header
-from slicing.triggers.lateness import RECORDS, Late, Refused
+from slicing.triggers.lateness import RECORDS, Late, RefusedRows
 from slicing.triggers.trigger import MicroBatchTime
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
@@ -94,15 +94,15 @@ class SparkStore:
 class WindowOperator(StatefulProcessor):
     """Spark's stateful operator; its grouping keys are buckets. Windows close in the timer, unless no timer is due."""
 
-    def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
-        self.strategy, self.fingerprint, self.needs_timer = strategy, fingerprint, query.needs_timer
+    def __init__(self, execution_plan: ExecutionPlan, query: Query, fingerprint: Fingerprint):
+        self.execution_plan, self.fingerprint, self.needs_timer = execution_plan, fingerprint, query.needs_timer
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.packed = Packed(query.flat)
         self.by_clock, self.time = query.by_clock, query.clock
         self.delay, self.idle = query.delay, query.idle
-        self.calling, self.remembers = Calling(query.then, query.nesting), query.remembers
+        self.calling, self.remembers = FunctionCalls(query.then, query.nesting), query.remembers
         signals, has_numbers = query.trigger.signals, query.trigger.number is not None
-        stage = strategy.first_stage(())
+        stage = execution_plan.first_stage(())
         self.signalled = Signalled(stage, signals, has_numbers) if signals or has_numbers else None
 
     @property
@@ -125,9 +125,9 @@ class WindowOperator(StatefulProcessor):
         self.store.name = f"bucket {key[0]}"
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
-        shipped: list[Any] = self.strategy.shipped(table)
+        shipped: list[Any] = self.execution_plan.shipped(table)
         if self.time is Time.CLOCK:
-            shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
+            shipped = [not_before(self.execution_plan.shipping, each, bucket.head.watermark) for each in shipped]
         if self.signalled:
             bucket.hear(*self._heard(self.signalled, table, bucket))
         late: Late[Any] = bucket.accept(shipped)
@@ -184,7 +184,7 @@ class WindowOperator(StatefulProcessor):
         return heard, numbers
 
     def _bucket(self) -> OpenBucket:
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger)
+        return self.execution_plan.bucket(self.grace, self.fingerprint, self.store, self.trigger)
 
     def _now(self, timerValues: Any) -> int:  # noqa: N803
         """The current time of timers in milliseconds: the watermark, or the clock of the trigger."""
@@ -208,12 +208,12 @@ class WindowOperator(StatefulProcessor):
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows that a bucket emits; add results, reads, writes and the size of its state to `counts`."""
-        results, shape = 0, replace(self.strategy.shape, since=bucket.since)
+        results, shape = 0, replace(self.execution_plan.shape, since=bucket.since)
         states = self.remembers and StoredStates(self.remembers, shape, bucket, self.grace)
         calling = replace(self.calling, remembered=states.remembered) if states else self.calling
         for windows in bucket.close(self._micro_batch_time(timerValues)):
             results += len(windows)
-            for some in framed(self.strategy.shape, windows):
+            for some in framed(self.execution_plan.shape, windows):
                 yield self._frame(self._flat(shape, bucket.head, some, calling))
         if states:
             states.save()
@@ -222,24 +222,24 @@ class WindowOperator(StatefulProcessor):
         counts |= bucket.extent()
 
     @of_stage(OUTPUT)
-    def _flat(self, shape: Shape, head: Header, windows: Windows, calling: Calling) -> pa.Table:
+    def _flat(self, shape: Shape, head: Header, windows: Windows, calling: FunctionCalls) -> pa.Table:
         at = MicroBatchTime(head.watermark, head.clock)
-        return flat_windows(shape, windows, self.trigger, head.revision, self.strategy.wide, at, calling)
+        return flat_windows(shape, windows, self.trigger, head.revision, self.execution_plan.wide, at, calling)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
             yield frame_of(self.packed.counts(counts))
 
     def _late_rows(
-        self, columns: LateColumns, family: int, refused: Refused[Any], table: pd.DataFrame
+        self, columns: LateColumns, family: int, refused: RefusedRows[Any], table: pd.DataFrame
     ) -> Iterator[pd.DataFrame]:
-        shape = self.strategy.shape
+        shape = self.execution_plan.shape
         shape = shape.over(shape.family.families[family])
-        for partials in framed(shape, self.strategy.late_partials(refused)):
-            yield from self._frames(flat_late_partials(shape, refused, partials, family, self.strategy.wide))
+        for partials in framed(shape, self.execution_plan.late_partials(refused)):
+            yield from self._frames(flat_late_partials(shape, refused, partials, family, self.execution_plan.wide))
         if columns.values is not None:
             encoded = table["records"].dropna() if "records" in table else ()
-            for records in self.strategy.late_records(shape.family, refused, encoded):
+            for records in self.execution_plan.late_records(shape.family, refused, encoded):
                 yield from self._frames(flat_late_records(shape, refused, records, columns.values, family))
 
     def _frames(self, table: pa.Table) -> Iterator[pd.DataFrame]:
@@ -268,7 +268,7 @@ def build(
     query: Query,
     labels: tuple[int, ...],
     spread: Buckets,
-    operator: Callable[[Strategy, Query, Fingerprint], WindowOperator] = WindowOperator,
+    operator: Callable[[ExecutionPlan, Query, Fingerprint], WindowOperator] = WindowOperator,
     wrapped: Callable[[Any], Any] = lambda stage: stage,
     initial: GroupedData | None = None,
 ) -> DataFrame:
@@ -277,8 +277,8 @@ def build(
     `operator` makes the stateful operator and `wrapped` wraps the first stage, for example to measure times. `initial`
     is the initial state of the operator, grouped by bucket.
     """
-    chosen = query.strategy
-    stage = chosen.first_stage(labels, beside=query.late == RECORDS)
+    chosen = query.execution_plan
+    stage = chosen.first_stage(labels, with_records=query.late == RECORDS)
     stage = wrapped(first_stage(stage, query.trigger.signals, query.trigger.number is not None))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = operator(chosen, query, fingerprint(query, spread))

@@ -34,7 +34,7 @@ from slicing.spark.resolution import Call, flat_results
 from slicing.spark.resolve import resolve_history
 from slicing.spark.task import InTask
 from slicing.stages import flat
-from slicing.stages.execution_plan import Strategy
+from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.metrics import BEFORE_WARM, LOADED
 from slicing.stages.not_before import NotBefore
 from slicing.state.format.buckets import Buckets
@@ -163,7 +163,7 @@ class Loading:
     """The end of the history that the stateful operator loads, in microseconds, and the plan that reads its blocks."""
 
     until: int
-    strategy: Strategy
+    execution_plan: ExecutionPlan
 
 
 class WarmOperator(stream.WindowOperator):
@@ -180,7 +180,7 @@ class WarmOperator(stream.WindowOperator):
         """Load rows of a bucket's history; Spark may call this several times per bucket, before its first records."""
         self.store.name = f"bucket {key[0]}"
         table = initialState.sort_values(["partition", "part"], kind="stable")
-        shipped = self.loading.strategy.shipped(table)
+        shipped = self.loading.execution_plan.shipped(table)
         self._load(super()._bucket(), shipped, timerValues)
         self.noted[LOADED] += _count(shipped)
         for cause in ("no_time", "no_window"):
@@ -238,12 +238,12 @@ def build(
 ) -> DataFrame:
     """Return the windows of a stream that starts from a history; see `stream.build` for `query` and what follows it."""
     past = query if history.of_partials else past_of(call, history)
-    loading = Loading(history.until, past.strategy)
-    first_stage: Any = past.strategy.first_stage(labels)
+    loading = Loading(history.until, past.execution_plan)
+    first_stage: Any = past.execution_plan.first_stage(labels)
     rows = past.records()
     if history.of_partials:
         table = _table(call, history)
-        rows, first_stage = table.rows(query), table.stage(query.strategy, labels, history.until)
+        rows, first_stage = table.rows(query), table.stage(query.execution_plan, labels, history.until)
     initial = _blocks(needed(rows, query, history), first_stage)
 
     def operator(*of_query: Any) -> stream.WindowOperator:

@@ -123,7 +123,7 @@ class CountingSupport(WindowSupport):
         """Return eager for all kernels if one is eager: the state then has records, from which all are computed."""
         return (EAGER,) * len(trees) if EAGER in trees else trees
 
-    def strategy(self, asked: Aggregation) -> Counted:
+    def execution_plan(self, asked: Aggregation) -> Counted:
         """Return the execution plan."""
         return Counted(*asked.common, values=asked.values, ttl=self.window.ttl)
 

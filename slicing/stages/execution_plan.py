@@ -25,10 +25,10 @@ from slicing.engines.recut import recut
 from slicing.engines.shared import FieldGroups, shared_fields
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.profiling import DECODE, of_stage
-from slicing.stages.preaggregate import PreAggregate, Ship
+from slicing.stages.preaggregate import PreAggregate, ShuffleRecords
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.lateness import Refused, is_late
+from slicing.triggers.lateness import RefusedRows, is_late
 from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 
@@ -42,14 +42,14 @@ Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
 class Aggregation:
     """The aggregation of a query: `shape` has the kernels and the families, `trees` a tree for each family and kernel.
 
-    `judges` says whether records may be late, `values` are their columns without the keys, and `ends` says whether the
-    trigger lets records end their sessions.
+    `may_be_late` says whether records may be late, `values` are their columns without the keys, and `ends` says whether
+    the trigger lets records end their sessions.
     """
 
     shape: Shape
     trees: tuple[str, ...]
     arguments: Arguments
-    judges: bool = True
+    may_be_late: bool = True
     values: tuple[Field, ...] = ()
     ends: bool = False
 
@@ -83,9 +83,9 @@ class Sliced:
         """Return the shape of the shuffled blocks."""
         return self.shape
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
-        """Return the function for `mapInArrow` before the shuffle; with `beside` it also shuffles the records."""
-        return PreAggregate(self.shape, self.arguments, labels, beside)
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
+        """Return the function for `mapInArrow` before the shuffle; with `with_records` it also shuffles the records."""
+        return PreAggregate(self.shape, self.arguments, labels, with_records)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block]:
@@ -101,13 +101,13 @@ class Sliced:
         engine = SlicedBucket(self.shape, self.trees, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
-    def late_partials(self, refused: Refused[Block]) -> Block:
+    def late_partials(self, refused: RefusedRows[Block]) -> Block:
         """Return the partials that a bucket refused."""
         return refused.rows
 
-    def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(self, family: Family, refused: RefusedRows[Block], encoded: Iterable[bytes]) -> Iterator[Records]:
         """Yield the records of refused slices, from the records that were shuffled together with the blocks."""
-        for data in beside:
+        for data in encoded:
             records = decode_records(self.shape, data)
             yield records.take(np.flatnonzero(is_late(family, records.index, refused.first_accepting)))
 
@@ -168,9 +168,9 @@ class Shared:
         """Return the shape of the shuffled blocks, which have groups of fields."""
         return self.stored.shape
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
         """Return the function for `mapInArrow` before the shuffle, which shuffles groups of fields."""
-        return self.stored.first_stage(labels, beside)
+        return self.stored.first_stage(labels, with_records)
 
     def shipped(self, rows: Shipped) -> list[Block]:
         """Return the shuffled blocks or records, from the columns of the first stage's rows."""
@@ -183,18 +183,18 @@ class Shared:
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """Open the state of a bucket on a stream."""
 
-        def opened(strategy: Sliced) -> Callable[[Fingerprint], OpenBucket]:
-            return lambda fingerprint: strategy.bucket(grace, fingerprint, store, trigger)
+        def opened(execution_plan: Sliced) -> Callable[[Fingerprint], OpenBucket]:
+            return lambda fingerprint: execution_plan.bucket(grace, fingerprint, store, trigger)
 
         return shared_fields(self.grouped, fingerprint, opened(self.stored), opened(self.of))
 
-    def late_partials(self, refused: Refused[Block]) -> Block:
+    def late_partials(self, refused: RefusedRows[Block]) -> Block:
         """Return the refused partials of a bucket, with the fields of the results."""
         return self.of.late_partials(refused)
 
-    def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(self, family: Family, refused: RefusedRows[Block], encoded: Iterable[bytes]) -> Iterator[Records]:
         """Return the records of refused slices, from the records that were shuffled together with the blocks."""
-        return self.of.late_records(family, refused, beside)
+        return self.of.late_records(family, refused, encoded)
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
@@ -225,9 +225,9 @@ class Eager:
         """Return the shape of the shuffled records."""
         return self.shape
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> Ship:
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> ShuffleRecords:
         """Return the function for `mapInArrow` before the shuffle, which shuffles records in any case."""
-        return Ship(self.shape, labels)
+        return ShuffleRecords(self.shape, labels)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Records]:
@@ -243,12 +243,12 @@ class Eager:
         engine = EagerBucket(self.shape, self.arguments, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
-    def late_partials(self, refused: Refused[list[Records]]) -> Block:
+    def late_partials(self, refused: RefusedRows[list[Records]]) -> Block:
         """Return the partials of the records that a bucket refused. They are computed here."""
         return fold_records(self.shape, refused.rows, self.arguments)
 
     def late_records(
-        self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
+        self, family: Family, refused: RefusedRows[list[Records]], encoded: Iterable[bytes]
     ) -> Iterator[Records]:
         """Return the records that a bucket refused; no records accompany blocks."""
         return iter(refused.rows)
@@ -278,9 +278,9 @@ class Mixed:
         """Return the shape of the shuffled blocks; the shape of the records has the same slices."""
         return self.sliced.shape
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
         """Return the function for `mapInArrow` before the shuffle, which shuffles records in any case."""
-        return self.sliced.first_stage(labels, beside=True)
+        return self.sliced.first_stage(labels, with_records=True)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block | Records]:
@@ -293,12 +293,12 @@ class Mixed:
         engine = MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
-    def late_partials(self, refused: Refused[list[Records]]) -> Block:
+    def late_partials(self, refused: RefusedRows[list[Records]]) -> Block:
         """Return the partials that a bucket refused. Those of all aggregates are computed from the records."""
         return fold_records(self.shape, refused.rows, self.arguments)
 
     def late_records(
-        self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
+        self, family: Family, refused: RefusedRows[list[Records]], encoded: Iterable[bytes]
     ) -> Iterator[Records]:
         """Return the refused records; the bucket has found them among the records that accompany the blocks."""
         return iter(refused.rows)
@@ -326,7 +326,7 @@ class Mixed:
         return self.shape.select(chosen), trees, arguments
 
 
-Strategy: TypeAlias = Sliced | Shared | Eager | Mixed
+ExecutionPlan: TypeAlias = Sliced | Shared | Eager | Mixed
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:

@@ -54,7 +54,7 @@ class Batch:
     """A micro-batch: the times of its records, the outcome of each, and its watermark, None before there is one."""
 
     times: tuple[int, ...]
-    fates: tuple[str, ...]
+    outcomes: tuple[str, ...]
     watermark: int | None
 
 
@@ -78,10 +78,10 @@ def check(window: Window, trigger: Trigger, by_clock: bool, streaming: bool) -> 
 
 def bounded(window: Window, times: Sequence[int]) -> Replay:
     """Run bounded input, and return all windows."""
-    run = _Run(window, ON_CLOSE, 0, judges=False)
+    run = _Run(window, ON_CLOSE, 0, may_be_late=False)
     shipped = run.ship(times)
-    rows = [out for windows in run.strategy.all_windows(shipped[0]) for out in run.out(windows, None)]
-    return Replay([Batch(tuple(times), run.fates(times, None, shipped[1]), None)], rows)
+    rows = [out for windows in run.execution_plan.all_windows(shipped[0]) for out in run.out(windows, None)]
+    return Replay([Batch(tuple(times), run.outcomes(times, None, shipped[1]), None)], rows)
 
 
 def stream(
@@ -102,8 +102,8 @@ def stream(
     run, found, greatest = _Run(window, trigger, grace), Replay(), None
     given = None if isinstance(watermark, int) else list(watermark)
     delay = watermark if isinstance(watermark, int) else 0
-    moments = [_moment(clock, number) for number in range(max(len(batches), len(clock or ()), len(given or ())))]
-    for number, now in enumerate(moments):
+    clocks = [_clock_of(clock, number) for number in range(max(len(batches), len(clock or ()), len(given or ())))]
+    for number, now in enumerate(clocks):
         times = batches[number] if number < len(batches) else ()
         times = [now] * len(times) if by_clock else times
         reached = now if by_clock else None if greatest is None else greatest - delay
@@ -112,26 +112,28 @@ def stream(
         greatest = max([*times, *([] if greatest is None else [greatest])], default=None)
     last = found.batches[-1].watermark if found.batches else None
     if not by_clock and given is None and greatest is not None and (last is None or last < greatest - delay):
-        found.batches.append(run.step((), greatest - delay, moments[-1], len(moments), found.rows))
+        found.batches.append(run.step((), greatest - delay, clocks[-1], len(clocks), found.rows))
     found.open = run.rest()
     return found
 
 
-def _moment(clock: Sequence[int] | None, number: int) -> int:
+def _clock_of(clock: Sequence[int] | None, number: int) -> int:
     return clock[min(number, len(clock) - 1)] if clock else 0
 
 
 class _Run:
     """The objects of one query and the state of its only bucket."""
 
-    def __init__(self, window: Window, trigger: Trigger, grace: int, judges: bool = True):
+    def __init__(self, window: Window, trigger: Trigger, grace: int, may_be_late: bool = True):
         support = support_of(window)
         kernels, arguments = support.kernels((kernel("records", RECORD_COUNT),), ((),), has_time=True)
         self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
         trees = tuple(support.tree_of(self.shape.kernels[0], family, trigger) for family in self.families)
-        self.strategy: Any = support.strategy(Aggregation(self.shape, trees * len(kernels), arguments, judges))
-        self.stage: Any = first_stage(self.strategy.first_stage((0,), beside=True), trigger.signals)
+        self.execution_plan: Any = support.execution_plan(
+            Aggregation(self.shape, trees * len(kernels), arguments, may_be_late)
+        )
+        self.stage: Any = first_stage(self.execution_plan.first_stage((0,), with_records=True), trigger.signals)
         self.heard: list[Any] = []  # the signals of the records that were shuffled last
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
@@ -147,11 +149,11 @@ class _Run:
         batch = pa.RecordBatch.from_pydict(columns)
         rows = pa.Table.from_batches(self.stage([batch])).to_pydict()
         self.heard = self.stage.heard(rows) if self.trigger.signals else []
-        return self.strategy.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
+        return self.execution_plan.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
 
     def bucket(self, trigger: Trigger) -> Any:
         """Open the bucket over the stored state."""
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store, trigger)
+        return self.execution_plan.bucket(self.grace, self.fingerprint, self.store, trigger)
 
     def step(
         self,
@@ -164,15 +166,15 @@ class _Run:
     ) -> Batch:
         """Run one micro-batch and append the emitted rows to `rows`."""
         bucket = self.bucket(self.trigger)
-        shipped, beside = self.ship(times)
+        shipped, encoded = self.ship(times)
         if by_clock:
-            shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
+            shipped = [not_before(self.execution_plan.shipping, each, bucket.head.watermark) for each in shipped]
         bucket.hear(self.heard)
         late = bucket.accept(shipped)
-        fates = self.fates(times, late, beside)
+        outcomes = self.outcomes(times, late, encoded)
         for windows in bucket.close(MicroBatchTime(max(0, watermark or 0), now)):
             rows += self.out(windows, number)
-        return Batch(tuple(times), fates, watermark)
+        return Batch(tuple(times), outcomes, watermark)
 
     def rest(self) -> list[Out]:
         """Return the rows that would be emitted if all windows closed now."""
@@ -193,25 +195,25 @@ class _Run:
         for other in windows.aligned:
             yield from self.out(other.take(np.flatnonzero(other.records)), batch)
 
-    def fates(self, times: Sequence[int], late: Late[Any] | None, beside: list[bytes]) -> tuple[str, ...]:
+    def outcomes(self, times: Sequence[int], late: Late[Any] | None, encoded: list[bytes]) -> tuple[str, ...]:
         """Return the outcome of each record."""
         family = self.shape.family
         slices = family.slice_at(np.array(times, np.int64))
         lost = np.broadcast_to(family.in_gap(slices), slices.shape)
-        fates = {time: LOST if is_lost else TAKEN for time, is_lost in zip(times, lost, strict=True)}
+        outcomes = {time: LOST if is_lost else TAKEN for time, is_lost in zip(times, lost, strict=True)}
         if late is None or not (late.all or late.some):
-            return tuple(fates[time] for time in times)
-        refused = [self._refused(number, each, beside) for number, each in enumerate(late.refused)]
+            return tuple(outcomes[time] for time in times)
+        refused = [self._refused(number, each, encoded) for number, each in enumerate(late.refused)]
         for time in {time for each in refused for time in each}:
             place = np.array([family.slice_at(time)])
             holding = [i for i, each in enumerate(self.families[: len(refused)]) if not np.any(each.in_gap(place))]
-            fates[time] = LATE if all(refused[i].get(time, False) for i in holding) else PARTLY
-        return tuple(fates[time] for time in times)
+            outcomes[time] = LATE if all(refused[i].get(time, False) for i in holding) else PARTLY
+        return tuple(outcomes[time] for time in times)
 
-    def _refused(self, number: int, refused: Any, beside: list[bytes]) -> dict[int, bool]:
+    def _refused(self, number: int, refused: Any, encoded: list[bytes]) -> dict[int, bool]:
         """Return the times that one family refused, and whether all of its windows did."""
         found: dict[int, bool] = {}
-        for records in self.strategy.late_records(self.families[number], refused, beside):
+        for records in self.execution_plan.late_records(self.families[number], refused, encoded):
             by_all = refused.missed_by(self.families[number], records).by_all
             found |= dict(zip(records.times.tolist(), by_all.tolist(), strict=True))
         return found

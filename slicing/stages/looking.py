@@ -21,7 +21,7 @@ from slicing.engines.bucket import OpenBucket
 from slicing.engines.looking import Look, Pieces
 from slicing.errors import SlicingError, StateMismatch, raised
 from slicing.stages import flat
-from slicing.stages.execution_plan import Strategy
+from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.flat import Flat
 from slicing.stages.output import flat_windows, framed
 from slicing.state.format.fingerprint import Fingerprint
@@ -85,9 +85,9 @@ def pages_looked_up(head: Header) -> set[str]:
     for name, some in head.lists.items():
         entries += some if parse(name).of in LOOKED_UP else []
     length, names = head.layout.get("stripe", 0), set[str]()
-    for key, stripe in head.stripes.items():
-        entries += stripe.loose
-        names |= {f"c{key * length + cut[0]}.{part}" for cut in stripe.cuts for part in range(cut[2])}
+    for key, group in head.slice_groups.items():
+        entries += group.loose
+        names |= {f"c{key * length + cut[0]}.{part}" for cut in group.cuts for part in range(cut[2])}
     return names | {page_name(entry) for entry in entries}
 
 
@@ -111,10 +111,10 @@ class LookUp:
     """The function for `mapInArrow` over pages that answers a lookup, for the buckets in `headers` (by label).
 
     `shape` is that of the requested windows. `closes` says whether time closes them, `grace` microseconds after their
-    end. `strategy`, `fingerprint` and `trigger` are those of the query.
+    end. `execution_plan`, `fingerprint` and `trigger` are those of the query.
     """
 
-    strategy: Strategy
+    execution_plan: ExecutionPlan
     fingerprint: Fingerprint
     trigger: Trigger
     grace: int
@@ -174,14 +174,14 @@ class LookUp:
         store = ReadOnly(f"bucket {label}", self.headers[label], pages)
         buckets = header_of(label, self.headers[label]).buckets
         fingerprint = replace(self.fingerprint, identity={**self.fingerprint.identity, "buckets": buckets})
-        return self.strategy.bucket(self.grace, fingerprint, store, self.trigger)
+        return self.execution_plan.bucket(self.grace, fingerprint, store, self.trigger)
 
     def rows(self, bucket: OpenBucket) -> Iterator[pa.Table]:
         """Yield the flat rows of the windows of a bucket."""
         watermark = bucket.head.watermark
         shape = replace(self.shape, since=bucket.since)
         for windows in bucket.look(self.look):
-            for some in framed(self.strategy.shape, windows):
+            for some in framed(self.execution_plan.shape, windows):
                 yield self._table(shape, some, watermark, bucket)
 
     def _table(self, shape: Shape, windows: Windows, watermark: int, bucket: OpenBucket) -> pa.Table:

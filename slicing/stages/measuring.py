@@ -30,7 +30,7 @@ _ARROW = pa.schema([*_TYPES, ("damage", pa.string()), ("largest", _LARGEST)])
 
 
 @dataclass
-class _Tally:
+class _BucketCounts:
     """The counts of a bucket. Each item of `found` has hashes of keys, and the rows, records and bytes of each key.
 
     The bytes of a page are divided among its keys in proportion to their rows.
@@ -110,7 +110,7 @@ class Measure:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row for each bucket."""
-        found: dict[int, _Tally] = {}
+        found: dict[int, _BucketCounts] = {}
         known: dict[int, tuple[pa.Schema, Mapping[str, int], str | None]] = {}
         for batch in batches:
             texts = (batch[name].to_pylist() for name in ("bucket", "page", "text"))
@@ -118,9 +118,9 @@ class Measure:
                 if label not in known:
                     known[label] = self._known(label)
                 schema, columns, damage = known[label]
-                tally = found.setdefault(label, _Tally())
-                tally.note(damage)
-                tally.add(name, text, schema, columns.get(name))
+                counts = found.setdefault(label, _BucketCounts())
+                counts.note(damage)
+                counts.add(name, text, schema, columns.get(name))
         rows = []
         for label, each in found.items():
             pages, size, keys, damage, largest = each.row()

@@ -20,9 +20,9 @@ from slicing.content.sizes import row_sizes, runs
 from slicing.errors import ResultOverflow
 from slicing.stages import flat
 from slicing.stages.flat import numbered, physical
-from slicing.stages.processed import NO_CALLING, Calling, processed, then_called
+from slicing.stages.processed import NO_CALLS, FunctionCalls, processed, then_called
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Refused
+from slicing.triggers.lateness import RefusedRows
 from slicing.triggers.trigger import KINDS, MicroBatchTime, Trigger
 from slicing.windows.families.family import Family
 
@@ -53,7 +53,7 @@ def flat_windows(
     revision: int = 0,
     wide: bool = False,
     at: MicroBatchTime | None = None,
-    calling: Calling = NO_CALLING,
+    calling: FunctionCalls = NO_CALLS,
 ) -> pa.Table:
     """Return a row per window, or the rows that a function makes of its records or its results.
 
@@ -128,7 +128,7 @@ def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]
 
 
 def flat_late_partials(
-    shape: Shape, refused: Refused[Any], block: Block, family: int = 0, wide: bool = False
+    shape: Shape, refused: RefusedRows[Any], block: Block, family: int = 0, wide: bool = False
 ) -> pa.Table:
     """Return one row per refused partial of a folded block, with the results of its records alone.
 
@@ -149,7 +149,7 @@ def flat_late_partials(
 
 
 def flat_late_records(
-    shape: Shape, refused: Refused[Any], records: Records, values: Sequence[Field], family: int = 0
+    shape: Shape, refused: RefusedRows[Any], records: Records, values: Sequence[Field], family: int = 0
 ) -> pa.Table:
     """Return one row per refused record, without results. `values` are the fields of the values."""
     columns = _keys(shape, records.names) | _met(shape.family, refused, records, family)
@@ -158,7 +158,7 @@ def flat_late_records(
     return pa.table(columns | numbered(flat.VALUE, [_travelling(array, field.kind) for array, field in pairs]))
 
 
-def _met(family: Family, refused: Refused[Any], rows: Block | Records, number: int) -> dict[str, pa.Array]:
+def _met(family: Family, refused: RefusedRows[Any], rows: Block | Records, number: int) -> dict[str, pa.Array]:
     slices = rows.index
     missed, count = refused.missed_by(family, rows), len(slices)
     return {

@@ -64,19 +64,19 @@ class PreAggregate:
     """The function for `mapInArrow` that pre-aggregates records. Its input has columns time, the key's leaves, values.
 
     `arguments` has for every kernel the positions of its columns among the values, -1 for the event time. `labels` has
-    the labels of all buckets. With `beside` the records are shuffled together with the blocks, in separate rows,
+    the labels of all buckets. With `with_records` the records are shuffled together with the blocks, in separate rows,
     because lateness is known only after the shuffle.
     """
 
     shape: Shape
     arguments: tuple[tuple[int, ...], ...]
     labels: tuple[int, ...]
-    beside: bool = False
+    with_records: bool = False
 
     @property
     def schema(self) -> str:
         """Return the columns of the output rows as DDL."""
-        return RECORDS_SCHEMA if self.beside else SCHEMA
+        return RECORDS_SCHEMA if self.with_records else SCHEMA
 
     @property
     def packed(self) -> Shape:
@@ -98,8 +98,8 @@ class PreAggregate:
             records = self._read(chunk, refused)
             if not len(records.index):
                 continue
-            if self.beside:
-                yield from map(_beside, _shipped(_encoded(self.shape, records, self._labels), part, Dropped()))
+            if self.with_records:
+                yield from map(_in_records, _shipped(_encoded(self.shape, records, self._labels), part, Dropped()))
             for block in self._folded(records):
                 for label, rows in self._by_bucket(block):
                     held[label] = self._fold([held.get(label, none), rows])
@@ -156,11 +156,11 @@ class PreAggregate:
     def _rows(self, pages: Iterable[Page], part: Numbers, refused: Dropped) -> Iterator[pa.RecordBatch]:
         for shipped in _shipped(pages, part, refused):
             none = pa.nulls(len(shipped), pa.binary())
-            yield shipped.append_column("records", none) if self.beside else shipped
+            yield shipped.append_column("records", none) if self.with_records else shipped
 
 
 @dataclass(frozen=True)
-class Ship:
+class ShuffleRecords:
     """The first stage of the eager plan, used like `PreAggregate`: shuffles the records themselves, in their order."""
 
     shape: Shape
@@ -224,7 +224,7 @@ def _encoded(shape: Shape, records: Records, labels: Callable[[pa.Table], Array]
     return ((label, encode_records(shape, records.take(rows))) for label, rows in _by_label(buckets))
 
 
-def _beside(shipped: pa.RecordBatch) -> pa.RecordBatch:
+def _in_records(shipped: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows whose column `block` holds records, with that column moved to `records`."""
     at = shipped.schema.get_field_index("block")
     without = shipped.set_column(at, "block", pa.nulls(len(shipped), pa.binary()))

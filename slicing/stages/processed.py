@@ -18,21 +18,21 @@ from slicing.assembly.results import Windows, show_window
 from slicing.content.block import Shape
 from slicing.errors import RowFailure, TooLarge
 from slicing.process.function import Process, Then
-from slicing.process.remembered import Remembered
+from slicing.process.remembered import FunctionStates
 from slicing.stages.firings import context_of, firings_of
 from slicing.triggers.trigger import FINAL, MicroBatchTime
 
 
 @dataclass(frozen=True)
-class Calling:
+class FunctionCalls:
     """The settings for calls of functions: `then` with the nesting of its results, if given, and the states."""
 
     then: Then | None = None
     nesting: Nesting = ()
-    remembered: Remembered | None = None
+    remembered: FunctionStates | None = None
 
 
-NO_CALLING = Calling()
+NO_CALLS = FunctionCalls()
 
 
 class _Made(Kernel):
@@ -48,7 +48,7 @@ def processed(
     shape: Shape,
     windows: Windows,
     at: MicroBatchTime | None,
-    remembered: Remembered | None = None,
+    remembered: FunctionStates | None = None,
     purged: bool = False,
 ) -> tuple[Shape, Windows]:
     """Return the rows that the function makes of windows of records, and their shape. Other windows are unchanged.
@@ -89,7 +89,7 @@ def _check_sizes(kernel: RecordsKernel, windows: Windows) -> None:
 
 
 def then_called(
-    calling: Calling,
+    calling: FunctionCalls,
     shape: Shape,
     windows: Windows,
     results: Sequence[pa.Array],
@@ -118,7 +118,7 @@ def _close(
     windows: Windows,
     call: Process | Then,
     at: MicroBatchTime | None,
-    remembered: Remembered | None,
+    remembered: FunctionStates | None,
     purged: bool,
 ) -> None:
     """Clear the states of purged windows, and of windows that fire only once: on bounded input, and count windows."""
@@ -128,11 +128,11 @@ def _close(
         remembered.clear(lambda row: True, context_of(replace(windows, kind=FINAL), at))
 
 
-def _in_order(shape: Shape, windows: Windows, remembered: Remembered | None) -> Windows:
+def _in_order(shape: Shape, windows: Windows, remembered: FunctionStates | None) -> Windows:
     return windows if remembered is None else windows.take(_order(shape, windows, remembered))
 
 
-def _order(shape: Shape, windows: Windows, remembered: Remembered | None) -> np.ndarray:
+def _order(shape: Shape, windows: Windows, remembered: FunctionStates | None) -> np.ndarray:
     """Return the order of calls, `int64[n]`: by the ends and starts of windows if there are states."""
     if remembered is None:
         return np.arange(len(windows))

@@ -23,7 +23,7 @@ from slicing.stages.support import WINDOWS, WindowSupport
 from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.lateness import Refused
+from slicing.triggers.lateness import RefusedRows
 from slicing.triggers.trigger import APART, CHANGED, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
@@ -96,14 +96,14 @@ class SessionSupport(WindowSupport):
         """Return None: a session may have started at any time."""
         return None
 
-    def strategy(self, asked: Aggregation) -> Merged:
+    def execution_plan(self, asked: Aggregation) -> Merged:
         """Return the execution plan.
 
         Rows of single times are shuffled, instead of sub-sessions, if lateness is decided per record, if partials have
         an order, or if records end sessions.
         """
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
-        merges = not (ordered or asked.ends) and (self.window.late_by == SESSION or not asked.judges)
+        merges = not (ordered or asked.ends) and (self.window.late_by == SESSION or not asked.may_be_late)
         return (Ended if asked.ends else Merged)(*asked.common, session=self.window, merges=merges)
 
 
@@ -117,10 +117,10 @@ class Merged(Sliced):
     session: Session = field(kw_only=True)
     merges: bool = field(kw_only=True)
 
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreMerge:
-        """Return the function for `mapInArrow` before the shuffle; with `beside` it also shuffles the records."""
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreMerge:
+        """Return the function for `mapInArrow` before the shuffle; with `with_records` it also shuffles the records."""
         shape = of_records(self.shape, self.session)
-        return PreMerge(shape, self.arguments, labels, beside, session=self.session, merges=self.merges)
+        return PreMerge(shape, self.arguments, labels, with_records, session=self.session, merges=self.merges)
 
     def decode(self, data: bytes) -> Block:
         """Decode a shuffled block."""
@@ -130,10 +130,12 @@ class Merged(Sliced):
         """Open the state of a bucket on a stream."""
         return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
 
-    def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
+    def late_records(
+        self, family: Family, refused: RefusedRows[Any], encoded: Iterable[bytes]
+    ) -> Iterator[EndingRecords]:
         """Yield the records of refused intervals, from the records that were shuffled together with the blocks."""
         assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
-        for data in beside:
+        for data in encoded:
             records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
             yield records.take(np.flatnonzero(refused.holds(records)))
 

@@ -22,7 +22,16 @@ from slicing.content.codec import decode
 from slicing.content.records import Records, decode_records
 from slicing.content.signals import ABSENT, FIRST, WHEN, with_signals
 from slicing.stages.labels import labels_of
-from slicing.stages.preaggregate import CHUNK_ROWS, Dropped, Numbers, Page, PreAggregate, Ship, _encoded, _shipped
+from slicing.stages.preaggregate import (
+    CHUNK_ROWS,
+    Dropped,
+    Numbers,
+    Page,
+    PreAggregate,
+    ShuffleRecords,
+    _encoded,
+    _shipped,
+)
 from slicing.stages.sub_sessions import PreMerge
 
 COLUMN, NUMBERS = "signals", "numbers"
@@ -35,7 +44,7 @@ class Signalled:
     With `has_numbers` it reads one more column, and shuffles the values of all records, in their order.
     """
 
-    of: PreAggregate | Ship
+    of: PreAggregate | ShuffleRecords
     names: tuple[str, ...]
     has_numbers: bool = False
 
@@ -50,7 +59,7 @@ class Signalled:
         shape = with_signals(self.of.shape, len(self.names))
         arguments = tuple((-1,) if name == FIRST else (0,) for name in self.names)
         if isinstance(self.of, PreMerge):
-            return replace(self.of, shape=shape, arguments=arguments, beside=False, merges=False)
+            return replace(self.of, shape=shape, arguments=arguments, with_records=False, merges=False)
         return PreAggregate(shape, arguments, self.of.labels)
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
@@ -145,7 +154,7 @@ class _Folding:
 class _Values:
     """The values of records that are not yet shuffled, for conditions that compare values one by one."""
 
-    of: PreAggregate | Ship
+    of: PreAggregate | ShuffleRecords
     waiting: list[pa.RecordBatch] = field(default_factory=list)
 
     def note(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -168,6 +177,6 @@ class _Values:
         return list(_encoded(self.of.shape, records, lambda names: labels_of(names, self.of.labels)))
 
 
-def first_stage(of: PreAggregate | Ship, names: tuple[str, ...], has_numbers: bool = False) -> Any:
+def first_stage(of: PreAggregate | ShuffleRecords, names: tuple[str, ...], has_numbers: bool = False) -> Any:
     """Return a first stage that also shuffles these signals and numbers, or `of` itself if there are none."""
     return Signalled(of, names, has_numbers) if names or has_numbers else of

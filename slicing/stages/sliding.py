@@ -76,13 +76,13 @@ class SlidingSupport(WindowSupport):
         """Return the first instant needed; a right window may start directly after an earlier time."""
         return int(family.slice_start(family.first_open(until, 0) - self.window.right))
 
-    def strategy(self, asked: Aggregation) -> Sliced | Shared:
+    def execution_plan(self, asked: Aggregation) -> Sliced | Shared:
         """Return the execution plan, with shared fields if there are any."""
-        return with_shared_fields(Placed(*asked.common))
+        return with_shared_fields(SlidingExecutionPlan(*asked.common))
 
 
 @dataclass(frozen=True)
-class Placed(Sliced):
+class SlidingExecutionPlan(Sliced):
     """The plan that shuffles partials per time of a record. The windows are found from these times."""
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:

@@ -28,7 +28,7 @@ from slicing.content.states import state_rows, with_states
 from slicing.engines.bucket import OpenBucket
 from slicing.process.context import Context, Span
 from slicing.process.function import WindowFunction
-from slicing.process.remembered import KeyRow, OfKey, OfWindow, Remembered, WindowRow, same_key
+from slicing.process.remembered import FunctionStates, KeyRow, OfKey, OfWindow, WindowRow, same_key
 from slicing.stages.firings import NO_KEY, moment
 from slicing.state.format.list_names import OF_KEY, OF_WINDOW, STATES, of_family
 from slicing.state.ledger import Ledger
@@ -48,12 +48,12 @@ class StoredStates:
         self.shapes = {
             side: with_states(shape, [field.kind for field in fields]) for side, fields in self.sides.items()
         }
-        self.remembered = Remembered(states, self._read)
+        self.remembered = FunctionStates(states, self._read)
         self._watermark = bucket.head.watermark  # of the previous micro-batch
 
     # Read.
 
-    def _read(self, remembered: Remembered) -> None:
+    def _read(self, remembered: FunctionStates) -> None:
         for number, _ in enumerate(self.bucket.head.families):
             for place, values in self._stored(number, OF_KEY):
                 key_row = KeyRow(values[1:], values[0])

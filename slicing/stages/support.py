@@ -11,7 +11,15 @@ from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER, choose
 from slicing.engines.wide_rows import NOT_KEPT
 from slicing.errors import InvalidValue
-from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
+from slicing.stages.execution_plan import (
+    Aggregation,
+    Arguments,
+    Eager,
+    ExecutionPlan,
+    Mixed,
+    Sliced,
+    with_shared_fields,
+)
 from slicing.state.format import changes
 from slicing.triggers.lateness import COUNTS
 from slicing.triggers.trigger import CHANGED, ENDS, NEWEST, PURGED, Trigger
@@ -227,7 +235,7 @@ class WindowSupport:
         """Return the trees of all kernels after adapting them to each other, from the best tree of each."""
         return trees
 
-    def strategy(self, asked: Aggregation) -> Strategy:
+    def execution_plan(self, asked: Aggregation) -> ExecutionPlan:
         """Return the execution plan; results share fields if all are assembled from slices."""
         if EAGER not in asked.trees:
             return with_shared_fields(Sliced(*asked.common, self.window.wide))

@@ -66,7 +66,7 @@ class UnboundedSupport(WindowSupport):
         """Return None: all records count."""
         return None
 
-    def strategy(self, asked: Aggregation) -> Totals:
+    def execution_plan(self, asked: Aggregation) -> Totals:
         """Return the execution plan, without shared fields."""
         return Totals(*asked.common, ttl=self.window.ttl)
 

@@ -33,29 +33,29 @@ SAMPLE = 256
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A cache entry: the slices from `first` on, in parts, and the derived blocks `beside`, by name.
+class CacheEntry:
+    """A cache entry: the slices from `first` on, in parts, and the derived blocks by name.
 
     Earlier parts hold the older rows of a slice.
     """
 
     first: int
     parts: list[Block]
-    beside: dict[str, Block]
+    derived: dict[str, Block]
     slices_bytes: int
-    beside_bytes: int
+    derived_bytes: int
 
 
-_kept: OrderedDict[str, _Kept] = OrderedDict()
+_entries: OrderedDict[str, CacheEntry] = OrderedDict()
 
 
-class Recent:
+class BucketCache:
     """The cached slices of a bucket from `first` on; older slices are read. `first` is FOREVER while none is cached.
 
     `read(first, end)` yields the stored rows of some slices and the rows added since, not folded. `what` is the text of
     the trigger: triggers cache different rows and blocks, and a restarted query may have another trigger on the same
     state. The layout of the kernels is part of the nonce for the same reason: functions for columns and functions for
-    rows, or two views, have the same partials in pages but not in memory. `beside` has the blocks that were cached
+    rows, or two views, have the same partials in pages but not in memory. `derived` has the blocks that were cached
     together with the slices, by name.
     """
 
@@ -63,12 +63,12 @@ class Recent:
         layout = ",".join(kernel.layout for kernel in shape.kernels)
         self.shape, self.nonce, self.what, self.read = shape, nonce, f"{what} {layout} ", read
         self.first = FOREVER
-        self.beside: Mapping[str, Block] = {}
+        self.derived: Mapping[str, Block] = {}
         self._parts: list[Block] = []
         self._changed = False
-        if nonce in _kept and nonce.startswith(self.what):
-            kept = _kept[nonce]
-            self.first, self._parts, self.beside = kept.first, kept.parts, kept.beside
+        if nonce in _entries and nonce.startswith(self.what):
+            entry = _entries[nonce]
+            self.first, self._parts, self.derived = entry.first, entry.parts, entry.derived
 
     def add(self, block: Block) -> None:
         """Add the new records. They come after the cached rows of their slices."""
@@ -120,29 +120,29 @@ class Recent:
         """Drop all cached slices."""
         self.first, self._parts, self._changed = FOREVER, [], True
 
-    def keep(self, first: int, beside: Mapping[str, Block] | None = None) -> str:
-        """Cache the slices from `first` on, and the blocks `beside`, for the next micro-batch.
+    def keep(self, first: int, derived: Mapping[str, Block] | None = None) -> str:
+        """Cache the slices from `first` on, and the `derived` blocks, for the next micro-batch.
 
         Returns the nonce of the cache entry, or an empty text if nothing is cached.
         """
-        beside = {name: block for name, block in (beside or {}).items() if len(block)}
-        same = beside.keys() == self.beside.keys() and all(self.beside[name] is beside[name] for name in beside)
+        derived = {name: block for name, block in (derived or {}).items() if len(block)}
+        same = derived.keys() == self.derived.keys() and all(self.derived[name] is derived[name] for name in derived)
         if same and not self._changed and self.nonce.startswith(self.what):
-            if self.nonce in _kept:
-                _kept.move_to_end(self.nonce)
+            if self.nonce in _entries:
+                _entries.move_to_end(self.nonce)
             return self.nonce
-        _kept.pop(self.nonce, None)
-        if self.first == FOREVER and not beside:
+        _entries.pop(self.nonce, None)
+        if self.first == FOREVER and not derived:
             return ""
-        if any(SPILL.refers(chain.from_iterable(block.partials)) for block in (*self._parts, *beside.values())):
+        if any(SPILL.refers(chain.from_iterable(block.partials)) for block in (*self._parts, *derived.values())):
             return ""  # these rows refer to spilled values, which are released with the micro-batch; pages have them
         nonce = f"{self.what}{secrets.token_hex(8)}"
         oldest = self.first if self.first == FOREVER else max(first, self.first)
         parts = _stacked(self.shape, [_since(self.shape, part, oldest) for part in self._parts])
-        made = {name: _compact(self.shape, block) for name, block in beside.items()}
-        _kept[nonce] = _Kept(oldest, parts, made, _bytes(parts), _bytes(made.values()))
+        made = {name: _compact(self.shape, block) for name, block in derived.items()}
+        _entries[nonce] = CacheEntry(oldest, parts, made, _bytes(parts), _bytes(made.values()))
         _make_room()
-        return nonce if nonce in _kept else ""
+        return nonce if nonce in _entries else ""
 
     def _reach(self, first: int) -> Iterator[Block]:
         """Read and cache the missing slices from `first` on; if they exceed the limit, yield them instead."""
@@ -215,15 +215,15 @@ def _object_bytes(items: Array) -> int:
 
 def _make_room() -> None:
     """Drop slices, then whole entries, until the cache is within `KEPT_BYTES`; least recently used ones first."""
-    total = sum(kept.slices_bytes + kept.beside_bytes for kept in _kept.values())
-    for nonce, kept in list(_kept.items()):
+    total = sum(entry.slices_bytes + entry.derived_bytes for entry in _entries.values())
+    for nonce, entry in list(_entries.items()):
         if total > KEPT_BYTES:
-            total -= kept.slices_bytes
-            _kept[nonce] = replace(kept, first=FOREVER, parts=[], slices_bytes=0)
-            if not kept.beside:
-                del _kept[nonce]
+            total -= entry.slices_bytes
+            _entries[nonce] = replace(entry, first=FOREVER, parts=[], slices_bytes=0)
+            if not entry.derived:
+                del _entries[nonce]
     while total > KEPT_BYTES:
-        total -= _kept.popitem(last=False)[1].beside_bytes
+        total -= _entries.popitem(last=False)[1].derived_bytes
 
 
 def _compact(shape: Shape, block: Block) -> Block:

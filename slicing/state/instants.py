@@ -24,26 +24,26 @@ from slicing.windows.time.slices import FOREVER
 
 
 class Instants:
-    """The rows of one list. `kept` has the retained rows, folded, or None if the process has not cached them."""
+    """The rows of one list. `cached` has the retained rows, folded, or None if the process has not cached them."""
 
-    def __init__(self, nodes: PageLists, name: str, span: int, kept: Block | None):
-        self.nodes, self.name, self.span, self.kept = nodes, name, span, kept
+    def __init__(self, nodes: PageLists, name: str, span: int, cached: Block | None):
+        self.nodes, self.name, self.span, self.cached = nodes, name, span, cached
 
     def rows(self, first: int) -> Block:
         """Return the rows from slice `first` on, folded."""
-        if self.kept is None:
-            self.kept = fold(self.nodes.shape, self.nodes.read(self.name))
-        self.kept = self.kept.between(first, FOREVER)
-        return self.kept
+        if self.cached is None:
+            self.cached = fold(self.nodes.shape, self.nodes.read(self.name))
+        self.cached = self.cached.between(first, FOREVER)
+        return self.cached
 
-    def put(self, came: Block, rows: Block, first: int) -> None:
-        """Append the new rows `came`, folded, and remove the rows before slice `first`.
+    def put(self, new_rows: Block, rows: Block, first: int) -> None:
+        """Append `new_rows`, folded, and remove the rows before slice `first`.
 
         `rows` has all rows afterwards, folded; the process caches them.
         """
         self._forget(first)
-        self.nodes.append(self.name, came.between(first, FOREVER))
-        self.kept = rows.between(first, FOREVER)
+        self.nodes.append(self.name, new_rows.between(first, FOREVER))
+        self.cached = rows.between(first, FOREVER)
 
     def _forget(self, first: int) -> None:
         """Remove or rewrite the pages that have rows before slice `first`.

@@ -12,31 +12,31 @@ from slicing.state.lists import PageLists
 
 
 class Ledger:
-    """The rows of one list. `kept` has all rows in order, not folded, or None if the process has not cached them."""
+    """The rows of one list. `cached` has all rows in order, not folded, or None if the process has not cached them."""
 
-    def __init__(self, nodes: PageLists, name: str, kept: Block | None):
-        self.nodes, self.name, self.kept = nodes, name, kept
+    def __init__(self, nodes: PageLists, name: str, cached: Block | None):
+        self.nodes, self.name, self.cached = nodes, name, cached
 
     def rows(self) -> Block:
         """Return all rows, in the order in which they were appended."""
-        if self.kept is None:
-            self.kept = concat(self.nodes.shape, self.nodes.read(self.name))
-        return self.kept
+        if self.cached is None:
+            self.cached = concat(self.nodes.shape, self.nodes.read(self.name))
+        return self.cached
 
-    def put(self, came: Block, live: Block) -> None:
-        """Append the new rows `came`, or replace the whole list by `live`.
+    def put(self, new_rows: Block, live: Block) -> None:
+        """Append `new_rows`, or replace the whole list by `live`.
 
         `live` has the current row of each key, computed from the old and the new rows. It replaces the list as soon as
         the list would have more than twice as many rows.
         """
         rows = self.rows()
-        if len(rows) + len(came) > 2 * len(live):
+        if len(rows) + len(new_rows) > 2 * len(live):
             self.rewrite(live)
-        elif len(came):
-            self.nodes.append(self.name, came)
-            self.kept = concat(self.nodes.shape, [rows, came])
+        elif len(new_rows):
+            self.nodes.append(self.name, new_rows)
+            self.cached = concat(self.nodes.shape, [rows, new_rows])
 
     def rewrite(self, rows: Block) -> None:
         """Replace all rows."""
         self.nodes.save(self.name, rows)
-        self.kept = rows
+        self.cached = rows

@@ -1,4 +1,4 @@
-"""The pages of the slices that have entered the trees, by slice group (`Stripe`).
+"""The pages of the slices that have entered the trees, by slice group (`SliceGroup`).
 
 A slice group is removed as a whole. It has two sorts of pages. A *cut* page holds a single slice, or several
 consecutive small slices, so that a close reads little else than the slices it needs. A *loose* page holds the slices of
@@ -20,7 +20,7 @@ import numpy as np
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.content.sizes import parts, row_bytes
-from slicing.state.format.header import Entry, SlicePages, Stripe
+from slicing.state.format.header import Entry, SliceGroup, SlicePages
 from slicing.state.pages import GENERATION, Pages, page_name
 from slicing.windows.time.slices import FOREVER
 
@@ -29,7 +29,7 @@ Named = tuple[str, int]
 CUT_BYTES = 16 << 10
 """Slices smaller than this share a page, because the fixed cost of reading a page is that of about 11 KB of content."""
 MOST_AT_ONCE = 64
-"""The upper limit of the factor of `CUT_BYTES` for slices that leave in the same close, see `Stripes.cut_bytes`."""
+"""The upper limit of the factor of `CUT_BYTES` for slices that leave in the same close, see `SliceGroups.cut_bytes`."""
 
 
 JOINED = 2
@@ -37,7 +37,7 @@ JOINED = 2
 micro-batch short."""
 
 
-def page_stripe(longest: int) -> int:
+def slices_per_group(longest: int) -> int:
     """Return the number of slices in a slice group of a new checkpoint; `longest` is the most slices of a window.
 
     An existing checkpoint keeps its number. A 32nd of a window is not better: with 60 slices of 20 keys it makes 61
@@ -47,7 +47,7 @@ def page_stripe(longest: int) -> int:
     return max(1, round(math.sqrt(longest)))
 
 
-class Stripes:
+class SliceGroups:
     """The pages of the slices that have entered or are cut.
 
     A slice may be in several pages, so blocks that are read are not folded.
@@ -55,8 +55,8 @@ class Stripes:
 
     def __init__(self, pages: Pages, shape: Shape):
         self.pages, self.shape = pages, shape
-        self.held, self.late = pages.head.stripes, pages.head.late
-        self.length: int = pages.head.layout.setdefault("stripe", page_stripe(shape.family.longest))
+        self.held, self.late = pages.head.slice_groups, pages.head.late
+        self.length: int = pages.head.layout.setdefault("stripe", slices_per_group(shape.family.longest))
         self.at_once = 1
         """The number of slices that enter in one close, or arrive in one micro-batch. As many leave together later."""
 
@@ -80,18 +80,18 @@ class Stripes:
     def _between(self, pages: Sequence[Named], first: int, end: int) -> Iterator[Block]:
         return (self.pages.get(name, self.shape, of).between(first, end) for name, of in pages)
 
-    def put_ahead(self, block: Block, first: int, end: int) -> Block:
+    def put_complete(self, block: Block, first: int, end: int) -> Block:
         """Write new slices from `first` up to `end` as cut pages, and return the rows that are not in these pages.
 
         Nothing is stored of these slices yet. Only slices that fill a page are cut, and only if a window has more
         slices than arrived; otherwise the slices would leave as soon as they enter.
         """
         self.at_once = len(np.unique(block.between(first, FOREVER).index))
-        ahead = block.between(first, end)
-        if self.at_once >= self.shape.family.longest or not self._fills(ahead):
+        complete = block.between(first, end)
+        if self.at_once >= self.shape.family.longest or not self._fills(complete):
             return block
         others = np.ones(len(block), dtype=bool)
-        for key, part in self._by_stripe(ahead):
+        for key, part in self._by_slice_group(complete):
             if self._fills(part):
                 self._cut(key, part)
                 others[slice(*np.searchsorted(block.index, (part.index[0], part.index[-1] + 1)))] = False
@@ -105,12 +105,12 @@ class Stripes:
                 rows = np.searchsorted(block.index, (key * self.length + first, key * self.length + end))
                 late[slice(*rows)] = True
         self.put_late(block.take(np.flatnonzero(late)))
-        for key, part in self._by_stripe(block.take(np.flatnonzero(~late))):
-            stripe = self.held.setdefault(key, Stripe())
-            if not stripe.loose and self._fills(part):
+        for key, part in self._by_slice_group(block.take(np.flatnonzero(~late))):
+            group = self.held.setdefault(key, SliceGroup())
+            if not group.loose and self._fills(part):
                 self._cut(key, part)
             else:
-                self.pages.append(stripe.loose, part, self.shape)
+                self.pages.append(group.loose, part, self.shape)
 
     def put_late(self, block: Block) -> None:
         """Add late rows, that is rows of slices that are cut or have entered before.
@@ -164,13 +164,13 @@ class Stripes:
 
     def cut(self, key: int) -> None:
         """Rewrite the loose pages of a complete slice group as cut pages."""
-        stripe = self.held[key]
-        if stripe.loose:
-            loose = fold(self.shape, list(self.pages.take(stripe.loose, self.shape)))
-            self.pages.remove(stripe.loose)
+        group = self.held[key]
+        if group.loose:
+            loose = fold(self.shape, list(self.pages.take(group.loose, self.shape)))
+            self.pages.remove(group.loose)
             self._cut(key, loose)
 
-    def settle(self, key: int, first: int) -> None:
+    def fold_late(self, key: int, first: int) -> None:
         """Fold the late rows of this and earlier slice groups into their slices.
 
         Late rows of slices before `first` are removed.
@@ -182,7 +182,7 @@ class Stripes:
         self.pages.remove(self.late)
         if len(rest := late.between(end, FOREVER)):
             self.pages.append(self.late, rest, self.shape)
-        for each, own in self._by_stripe(late.between(first, end)):
+        for each, own in self._by_slice_group(late.between(first, end)):
             low, high = max(first, each * self.length), (each + 1) * self.length
             pages = self._found(each, low, high) if each in self.held else []
             block = fold(self.shape, [*self._between(pages, low, high), own])
@@ -197,31 +197,31 @@ class Stripes:
         keys = self._keys(first, end)
         taken = [block for key in keys for block in self._take(key, first, end)]
         taken.append(self._take_late(first, end))
-        for key, part in self._by_stripe(merged(fold(self.shape, taken))):
-            stripe = self.held.setdefault(key, Stripe())
-            if not stripe.loose and self._fills(part):
+        for key, part in self._by_slice_group(merged(fold(self.shape, taken))):
+            group = self.held.setdefault(key, SliceGroup())
+            if not group.loose and self._fills(part):
                 self._cut(key, part)
             else:
-                self.pages.append(stripe.loose, part, self.shape)
+                self.pages.append(group.loose, part, self.shape)
         for key in keys:
             if key in self.held and (key + 1) * self.length <= end:
                 self.cut(key)
 
     def _take(self, key: int, first: int, end: int) -> Iterator[Block]:
         """Read and remove the pages of a slice group that may hold rows of some slices."""
-        stripe = self.held[key]
-        loose = [entry for entry in stripe.loose if entry[1] < end and entry[2] > first]
-        stripe.loose[:] = [entry for entry in stripe.loose if entry not in loose]
+        group = self.held[key]
+        loose = [entry for entry in group.loose if entry[1] < end and entry[2] > first]
+        group.loose[:] = [entry for entry in group.loose if entry not in loose]
         start = key * self.length
-        cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
+        cuts = [cut for cut in group.cuts if start + cut[0] < end and start + cut[1] > first]
         for cut in cuts:
             for name in self.names(key, cut):
                 yield self.pages.get(name, self.shape, cut[3])
                 self.pages.store.remove(name)
-            stripe.cuts.remove(cut)
+            group.cuts.remove(cut)
         yield from self.pages.take(loose, self.shape)
         self.pages.remove(loose)
-        if not stripe.cuts and not stripe.loose:
+        if not group.cuts and not group.loose:
             del self.held[key]
 
     def _take_late(self, first: int, end: int) -> Block:
@@ -255,11 +255,11 @@ class Stripes:
 
     def _found(self, key: int, first: int, end: int) -> list[Named]:
         """Return the pages of a slice group that may hold rows of some slices."""
-        stripe, start = self.held[key], key * self.length
-        cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
-        return [(name, cut[3]) for cut in cuts for name in self.names(key, cut)] + _within(stripe.loose, first, end)
+        group, start = self.held[key], key * self.length
+        cuts = [cut for cut in group.cuts if start + cut[0] < end and start + cut[1] > first]
+        return [(name, cut[3]) for cut in cuts for name in self.names(key, cut)] + _within(group.loose, first, end)
 
-    def _by_stripe(self, block: Block) -> Iterator[tuple[int, Block]]:
+    def _by_slice_group(self, block: Block) -> Iterator[tuple[int, Block]]:
         for key in np.unique(block.index // self.length).tolist():
             yield key, block.between(key * self.length, (key + 1) * self.length)
 
@@ -269,11 +269,11 @@ class Stripes:
 
     def _cut(self, key: int, block: Block) -> None:
         """Write slices as cut pages. Small slices share a page with the following ones, or with the preceding ones."""
-        stripe, start = self.held.setdefault(key, Stripe()), key * self.length
+        group, start = self.held.setdefault(key, SliceGroup()), key * self.length
         for low, high in pairwise(self._edges(block)):
             pages = list(parts(self.shape, block.between(low, high)))
             cut = [low - start, high - start, len(pages), self.pages.head.generation]
-            insort(stripe.cuts, cut)
+            insort(group.cuts, cut)
             for name, page in zip(self.names(key, cut), pages, strict=True):
                 self.pages.put(name, page, self.shape)
 
@@ -287,9 +287,9 @@ class Stripes:
         return [*indices[edges].tolist(), int(indices[-1]) + 1]
 
     def _remove(self, key: int) -> None:
-        stripe = self.held.pop(key, Stripe())
-        self.pages.remove(stripe.loose)
-        for cut in stripe.cuts:
+        group = self.held.pop(key, SliceGroup())
+        self.pages.remove(group.loose)
+        for cut in group.cuts:
             for name in self.names(key, cut):
                 self.pages.store.remove(name)
 

@@ -44,7 +44,7 @@ class Buffer:
         then = "then the oldest fire" if self.full == EMIT else "more stop the query"
         return f"at most {' or '.join(bounds)} wait in a bucket, {then}"
 
-    def pushed(
+    def overflow(
         self, some: Sequence[Candidates], waits: Sequence[Array], since: Sequence[Array], size: int
     ) -> list[Array]:
         """Return which waiting pairs fire because the buffer is full: `bool[n]` for each of `some`.
@@ -63,9 +63,9 @@ class Buffer:
             )
         order = np.argsort(_ranks(some, since), kind="stable")
         waiting = np.concatenate(waits)
-        pushed = np.zeros(len(order), dtype=bool)
-        pushed[order[waiting[order]][: held - limit]] = True
-        return np.split(pushed, np.cumsum([len(each) for each in some])[:-1])
+        fires = np.zeros(len(order), dtype=bool)
+        fires[order[waiting[order]][: held - limit]] = True
+        return np.split(fires, np.cumsum([len(each) for each in some])[:-1])
 
     def check_room(self, size: int, keeps_records: bool) -> None:
         """Raise InvalidValue if `bytes` has no room for one pair of `size` bytes, or records are kept with pairs."""

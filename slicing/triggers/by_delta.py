@@ -78,7 +78,7 @@ class ByDelta(Condition):
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         """Return the pairs with such a record: `bool[n]`."""
-        fired, _, _ = self._walked(pairs, memory)
+        fired, _, _ = self._firings(pairs, memory)
         return fired
 
     def noted(self, pairs: Candidates, memory: Memory, own: Array, others: Array) -> Memory:
@@ -86,16 +86,16 @@ class ByDelta(Condition):
 
         If another condition has fired the pair, it is the value of the newest record.
         """
-        _, reference, newest = self._walked(pairs, memory)
+        _, reference, newest = self._firings(pairs, memory)
         assert isinstance(memory, DeltaMemory), "it has been asked for"
         return replace(memory, reference=np.where(others, newest, reference), newest=newest)
 
-    def _walked(self, pairs: Candidates, memory: Memory) -> tuple[Array, Array, Array]:
-        """Return the result of `walked` for the pairs, computed only once: firings do not change the values."""
+    def _firings(self, pairs: Candidates, memory: Memory) -> tuple[Array, Array, Array]:
+        """Return the result of `find_firings` for the pairs, computed only once: firings do not change the values."""
         assert isinstance(memory, DeltaMemory), "it has been asked for"
         reference, newest = memory.reference, memory.newest
         found: tuple[Array, Array, Array] = pairs.once(
-            self, lambda: walked(*pairs.numbers(), reference, newest, self.threshold)
+            self, lambda: find_firings(*pairs.numbers(), reference, newest, self.threshold)
         )
         return found
 
@@ -103,7 +103,7 @@ class ByDelta(Condition):
         return f"delta=({written(self.column)}, {self.threshold!r})"
 
 
-def walked(
+def find_firings(
     pairs: Array, values: Array, reference: Array, newest: Array, threshold: float
 ) -> tuple[Array, Array, Array]:
     """Return which pairs fire (`bool[n]`), their new references, and their newest values (`float64[n]` each).

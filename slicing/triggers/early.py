@@ -125,7 +125,7 @@ class Early(Trigger):
         """Store the record counts of a loaded history. Its windows wait from the time of loading on."""
         for some in self._pairs(engine).candidates(everything=True):
             if some.memory is not None:
-                some.remember(self._begun(some, at))
+                some.remember(self._started(some, at))
 
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the open windows for which a condition is true."""
@@ -137,7 +137,7 @@ class Early(Trigger):
         since = pairs.since
         everything = any(passed) or any(each.wakes(since, at) for each in self.conditions)
         for some in pairs.candidates(everything):
-            yield "early", self._settled(self._judged(some, passed, at)).results()
+            yield "early", self._apply(self._decide(some, passed, at)).results()
 
     def _bounded(
         self, buffer: Buffer, engine: Engine, some: Sequence[Candidates], passed: Sequence[bool], at: MicroBatchTime
@@ -145,43 +145,43 @@ class Early(Trigger):
         """Fire likewise, and also the oldest waiting pairs that exceed the buffer."""
         if not some:
             return
-        judged = [self._judged(each, passed, at) for each in some]
-        waits, since = [each.news & ~each.fires for each in judged], [each.memory.since for each in judged]
-        for each, pushed in zip(judged, buffer.pushed(some, waits, since, engine.pair_bytes), strict=True):
-            yield "early", self._settled(each.with_others(pushed)).results()
+        decisions = [self._decide(each, passed, at) for each in some]
+        waits, since = [each.news & ~each.fires for each in decisions], [each.memory.since for each in decisions]
+        for each, others in zip(decisions, buffer.overflow(some, waits, since, engine.pair_bytes), strict=True):
+            yield "early", self._apply(each.with_others(others)).results()
 
     def _pairs(self, engine: Engine) -> OpenPairs:
         return engine.pairs(self._remembered, any(each.counts_keys for each in self.conditions))
 
-    def _judged(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> _Judged:
-        memory = self._begun(some, at)
+    def _decide(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> _Decision:
+        memory = self._started(some, at)
         news = some.held > memory.fired
         due = [self._due(*each, some, memory, at) for each in zip(self.conditions, passed, strict=True)]
-        return _Judged(some, memory, news, due, np.logical_or.reduce(due) & (news | (self.repeat and not self.purge)))
+        return _Decision(some, memory, news, due, np.logical_or.reduce(due) & (news | (self.repeat and not self.purge)))
 
-    def _settled(self, judged: _Judged) -> Panes:
+    def _apply(self, decision: _Decision) -> Panes:
         """Store the new memory of the pairs, and return the pairs that fire."""
-        some, memory, fires, due = judged.pairs, judged.memory, judged.fires, judged.due
-        counted = np.where(fires & judged.others, some.held, memory.counted)
+        some, memory, fires, due = decision.pairs, decision.memory, decision.fires, decision.due
+        counted = np.where(fires & decision.others, some.held, memory.counted)
         for each, is_due in zip(self.conditions, due, strict=True):
             counted = np.where(fires & is_due, np.maximum(counted, each.counted(some.held, memory.counted)), counted)
         if some.memory is not None:
             left = some.purge(fires) if self.purge else some.held
-            since, fired = np.where(fires | ~judged.news, NEVER, memory.since), np.where(fires, left, memory.fired)
+            since, fired = np.where(fires | ~decision.news, NEVER, memory.since), np.where(fires, left, memory.fired)
             memory = replace(memory, fired=fired, counted=counted - (some.held - left), since=since)
             for each, own in zip(self.conditions, due, strict=True):
-                memory = each.noted(some, memory, fires & own, fires & judged.besides(own))
+                memory = each.noted(some, memory, fires & own, fires & decision.besides(own))
             some.remember(memory)
         for each, own in zip(self.conditions, due, strict=True):
             if each.counts_keys:
                 assert some.of_key is not None, "it has been asked for"
-                some.count_from(each.left(some.of_key, fires & own, fires & judged.besides(own)))
+                some.count_from(each.left(some.of_key, fires & own, fires & decision.besides(own)))
         return some.panes(fires)
 
     def _due(self, condition: Condition, passed: bool, some: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         return np.ones(len(some), dtype=bool) if passed else condition.due(some, memory, at)
 
-    def _begun(self, some: Candidates, at: MicroBatchTime) -> Memory:
+    def _started(self, some: Candidates, at: MicroBatchTime) -> Memory:
         """Return the memory of pairs, in which pairs with a first record since the last firing begin to wait.
 
         Without a stored memory there is a single condition. It depends only on the new records, or it counts records:
@@ -221,7 +221,7 @@ class Early(Trigger):
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _Decision:
     """The decision about some pairs: `bool[n]` each.
 
     `news` says which pairs have new records, `due` for which pairs each condition is true, `fires` which pairs fire,
@@ -235,9 +235,9 @@ class _Judged:
     fires: Array
     others: Array | bool = False
 
-    def with_others(self, pushed: Array) -> _Judged:
+    def with_others(self, others: Array) -> _Decision:
         """Return the decision with additional pairs that fire without a condition."""
-        return replace(self, fires=self.fires | pushed, others=pushed)
+        return replace(self, fires=self.fires | others, others=others)
 
     def besides(self, own: Array) -> Array:
         """Return where another condition than `own` is true, or a pair fires without a condition: `bool[n]`."""

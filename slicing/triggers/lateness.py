@@ -21,7 +21,7 @@ COUNTS, PARTIALS, RECORDS = LATE_OUTPUTS = ("counts", "partials", "records")
 
 
 @dataclass(frozen=True)
-class Missed:
+class ClosedWindows:
     """The closed windows of each slice: an item for each slice."""
 
     windows: Array  # the number of its windows that were closed
@@ -30,22 +30,22 @@ class Missed:
 
 
 @dataclass(frozen=True)
-class Refused(Generic[Rows]):
+class RefusedRows(Generic[Rows]):
     """The records of a micro-batch that closed windows of one family refused."""
 
     rows: Rows  # the records that were late for some or all of their windows, or their partials
     first_accepting: int  # the first window that accepted records
     watermark: int  # the watermark that had closed the earlier windows, in microseconds
 
-    def missed_by(self, family: Family, rows: Any) -> Missed:
+    def missed_by(self, family: Family, rows: Any) -> ClosedWindows:
         """Return the closed windows of each refused row or record."""
         return self.missed(family, rows.index)
 
-    def missed(self, family: Family, slices: Array) -> Missed:
+    def missed(self, family: Family, slices: Array) -> ClosedWindows:
         """Return the closed windows of each slice. Every slice must be late for at least one window."""
         first, last = family.first_window(slices), family.last_window(slices)
         taken = np.maximum(first, self.first_accepting)
-        return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
+        return ClosedWindows(np.minimum(taken, last + 1) - first, taken, taken > last)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Late(Generic[Rows]):
 
     all: int  # the number of records late for all of their windows
     some: int  # the number of records late for some of their windows, and counted in the others
-    refused: tuple[Refused[Rows], ...]  # by family
+    refused: tuple[RefusedRows[Rows], ...]  # by family
     first_ends: FirstEnds = NO_ENDS  # of all new records, late or not
 
 

@@ -70,7 +70,7 @@ class Needs:
     marks: bool  # the windows of the new records
     newest: bool  # the newest record of each key
     emitted: bool  # the emitted rows, which later firings replace
-    settles: bool  # late rows join their slices before these leave the trees: no firing has read them before
+    folds_late: bool  # late rows join their slices before these leave the trees: no firing has read them before
 
     @classmethod
     def of(cls, asks: frozenset[str], fires_once: bool) -> Needs:
@@ -82,7 +82,7 @@ class Needs:
             marks=bool(asks - {CLOSING, CHANGED}),
             newest=NEWEST in asks,
             emitted=not fires_once and PURGED not in asks,  # a firing that purges is never replaced
-            settles=CLOSING in asks and LATE not in asks,
+            folds_late=CLOSING in asks and LATE not in asks,
         )
 
 

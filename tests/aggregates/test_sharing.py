@@ -62,7 +62,7 @@ def stores_groups(line):
 def test_rows_are_those_of_results_with_fields_of_their_own(emission, slices):
     batches = micro_batches(5, 16)
     shared, plain = (Line(EVERYTHING, slices, emission, plain=alone) for alone in (False, True))
-    assert isinstance(shared.strategy, Shared)
+    assert isinstance(shared.execution_plan, Shared)
     found = run(shared, batches)
     assert found == run(plain, batches)
     assert sum(map(len, found)) > 20
@@ -79,7 +79,7 @@ def test_on_change_sees_a_change_of_any_result():
 
 def stored(results):
     line = Line(results)
-    shape = line.strategy.first_stage((0,)).shape
+    shape = line.execution_plan.first_stage((0,)).shape
     return [", ".join(field.name for field in each.fields) for each in shape.kernels]
 
 
@@ -107,7 +107,7 @@ def test_what_is_stored(results, fields):
 
 def test_an_exact_sum_keeps_its_tree_beside_moments():
     line = Line(five("n"))
-    grouped = line.strategy.grouped
+    grouped = line.execution_plan.grouped
     assert grouped.stored_trees == ("two_layer", "three_layer")
     of = {
         name: grouped.stored_trees[view.group] for name, view in zip(line.results, grouped.sharing.views, strict=True)
@@ -118,7 +118,7 @@ def test_an_exact_sum_keeps_its_tree_beside_moments():
 def test_a_further_result_changes_no_field_that_is_stored():
     before = Line({"count": C.count("x")}), Line({"count": C.count("x"), "mean": C.mean("x")}), Line(five())
     fields = [
-        {str(field) for each in line.strategy.first_stage((0,)).shape.kernels for field in each.fields}
+        {str(field) for each in line.execution_plan.first_stage((0,)).shape.kernels for field in each.fields}
         for line in before
     ]
     assert fields[0] < fields[1] < fields[2]
@@ -171,7 +171,7 @@ def test_a_bucket_of_shared_results_is_one_of_groups():
 
 def test_a_count_of_two_groups_is_encoded_once():
     line = Line(five("n"))
-    shape = line.strategy.first_stage((0,)).shape
+    shape = line.execution_plan.first_stage((0,)).shape
     assert shape.slots == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2)]
     assert len(shape.row_schema) == 3 + 5
     value = dict.fromkeys(KINDS) | {"n": 3}
@@ -184,7 +184,7 @@ def test_a_count_of_two_groups_is_encoded_once():
 def test_sums_of_floats_are_not_taken_for_each_other():
     """A total and a mean are of other meanings; what is the same is exact."""
     line = Line({"sum": C.sum("x"), "variance": C.variance("x"), "top": C.max("x"), "first": C.min("x")})
-    assert line.strategy.grouped.sharing.same == {(1, 0): (0, 1), (2, 1): (0, 1), (3, 1): (0, 1)}
+    assert line.execution_plan.grouped.sharing.same == {(1, 0): (0, 1), (2, 1): (0, 1), (3, 1): (0, 1)}
 
 
 def test_the_identity_says_what_is_stored_once():

@@ -152,7 +152,7 @@ def test_a_bucket_that_refers_to_spilled_partials_is_not_kept():
             got = {place: row[1] for place, row in results(shape, list(bucket.close(moment(0)))).items()}
             assert got == {place: truth[place] for place in got}
             assert len(got) > 3
-    assert bucket.head.nonce == "" or bucket.head.nonce not in bucket_cache._kept
+    assert bucket.head.nonce == "" or bucket.head.nonce not in bucket_cache._entries
 
 
 def test_a_partial_that_no_boolean_holds_is_refused_by_name():

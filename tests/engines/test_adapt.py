@@ -133,7 +133,7 @@ def test_a_new_result_is_null_until_a_window_begins_with_it():
 def looked_up(query, store, family=None, **asked):
     """The windows that a lookup finds, by second and results; of another family if it is given."""
     shape = query.shape if family is None else query.shape.over(family)
-    more = (query.strategy, query.fingerprint, query.emission, query.grace, shape, False, True, None)
+    more = (query.execution_plan, query.fingerprint, query.emission, query.grace, shape, False, True, None)
     tables = LookUp(*more, Look(**asked), {}).rows(query.bucket(store))
     rows = [row for table in tables for row in table.to_pylist()]
     return sorted((row[flat.START] // SECOND, [row[f"r{at}"] for at in range(len(query.names))]) for row in rows)
@@ -389,7 +389,7 @@ def test_other_code_is_listed_and_logged_once_and_refuses_nothing(names, caplog)
 
 def _stored(query):
     """The fingerprint of what is stored, which may be groups of fields."""
-    grouped = getattr(query.strategy, "grouped", None)
+    grouped = getattr(query.execution_plan, "grouped", None)
     return grouped.fingerprint(query.fingerprint) if grouped else query.fingerprint
 
 

@@ -83,7 +83,7 @@ def compare(seed, names=NAMES, changes=3, batches=40, retain=0):
             query = Query(rng.sample(POOL, rng.choice([1, 2, 3])), query.names, on_change(), retain=retain)
             model.change(query)
             if rng.random() < 0.5:
-                bucket_cache._kept.clear()
+                bucket_cache._entries.clear()
         model.add(records)
         found, wanted = sorted(query.step(store, records, watermark)[0], key=order), model.changed(watermark)
         assert len(found) == len(wanted), (seed, number, found, wanted)
@@ -119,7 +119,7 @@ def wide_rows(seed, changes=3, batches=40):
             query = Query(rng.sample(POOL, rng.choice([2, 3])), names, grace=grace, wide=is_wide)
             model.change(query)
             if rng.random() < 0.5:
-                bucket_cache._kept.clear()
+                bucket_cache._entries.clear()
         model.add(records)
         if not is_wide:
             found, wanted = query.step(store, records, watermark)[0], model.closed(watermark)

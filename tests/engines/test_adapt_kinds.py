@@ -56,8 +56,10 @@ class Query(Line):
         bucket, found = self.bucket(), {}
         bucket.accept(self.shipped(records))
         for frame in bucket.close(MicroBatchTime(watermark * 1000, clock)):
-            shape = replace(self.strategy.shape, since=bucket.since)
-            for row in flat_windows(shape, frame, self.emission, bucket.head.revision, self.strategy.wide).to_pylist():
+            shape = replace(self.execution_plan.shape, since=bucket.since)
+            for row in flat_windows(
+                shape, frame, self.emission, bucket.head.revision, self.execution_plan.wide
+            ).to_pylist():
                 of = {prefix: [row.pop(f"{prefix}{at}", None) for at in range(len(self.chosen))] for prefix in "ro"}
                 place = json.dumps(row, sort_keys=True)
                 assert place not in found
@@ -81,7 +83,7 @@ def compare(name, seed):
             begun = None if newest is None else _end_of(query.window.family, newest)
             since |= {each: begun for each in query.chosen if each not in before}
             if rng.random() < 0.5:
-                bucket_cache._kept.clear()
+                bucket_cache._entries.clear()
         wanted, found = (each.rows(records, watermark, clock) for each in (reference, query))
         assert found.keys() == wanted.keys(), (seed, number)
         newest = max([each[0] for each in records] + [newest or 0])

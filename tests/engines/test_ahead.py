@@ -8,8 +8,7 @@ from scenarios.scenario import Scenario
 
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
 from slicing.state import bucket_cache as memory
-from slicing.state import pages
-from slicing.state import slice_groups as stripes
+from slicing.state import pages, slice_groups
 from slicing.triggers.emission import early, on_change, on_close, on_update
 
 EMISSIONS = {
@@ -76,7 +75,7 @@ BESIDE = {12: [4 * 12 + 80]}
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_a_record_far_ahead_costs_its_own_reads_only(name, monkeypatch):
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     plain, with_one = (np.array(ran(EMISSIONS[name], ahead)) for ahead in ({}, BESIDE))
     reads, written = (with_one - plain)[12:].sum(axis=0)
     assert plain[12:, 1].sum() > 400
@@ -87,7 +86,7 @@ def test_a_record_far_ahead_costs_its_own_reads_only(name, monkeypatch):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["on_update()", "on_update(latest_only=True)", "early(records=3)"])
 def test_a_micro_batch_of_nothing_else_is_read_for_once(name, monkeypatch):
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     plain, with_some = (np.array(ran(EMISSIONS[name], ahead)) for ahead in ({}, {15: [160], 16: [260]}))
     # Apart from that, pages are merged in other micro-batches.
     assert abs((with_some - plain)[17:, 0].sum()) <= 10
@@ -96,7 +95,7 @@ def test_a_micro_batch_of_nothing_else_is_read_for_once(name, monkeypatch):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "ordered"), [(name, bool(at % 2)) for at, name in enumerate(EMISSIONS)])
 def test_results_are_right_with_records_far_ahead(name, ordered, monkeypatch):
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     ahead = {3: [90, 91], 4: [200], 8: [90, 140], 9: [1000, 90], 20: [180, 90], 25: [300], 15: [180], 16: [181, 500]}
     ran(EMISSIONS[name], ahead, judged=True, ordered=ordered)
 
@@ -104,7 +103,7 @@ def test_results_are_right_with_records_far_ahead(name, ordered, monkeypatch):
 @pytest.mark.parametrize("seed", seeds(1, 200))
 def test_random_records_far_ahead(seed, monkeypatch):
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 16_000])))
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", int(rng.choice([1, 300, 16_000])))
     monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
     monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 3000, 1 << 30])))
     size = int(rng.integers(1, 20))
@@ -132,4 +131,4 @@ def test_what_is_kept_is_where_records_come_to():
     for number in range(30):
         one.step(evenly(one.kind.window.family, [number, *([139] if number == 20 else [])]), 0)
         bucket = one.bucket()
-        assert bucket.slices.recent.first <= max(0, number - 11)
+        assert bucket.slices.cache.first <= max(0, number - 11)

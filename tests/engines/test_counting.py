@@ -67,7 +67,7 @@ def test_rows_of_two_lives_of_a_key_lie_in_one_ledger():
     rows = world.bucket().ledger.rows()
     code = rows.names["k0"].to_pylist().index(1)
     assert rows.index[rows.keys == code].tolist() == [0, 1, 2]
-    memory._kept.clear()
+    memory._entries.clear()
     assert world.step([(0, 1, 9)], now=13).keys() == {("final", 1, 0, 1, 3)}
     assert world.step([(0, 1, 10), (0, 1, 11)], now=14).keys() == {("final", 1, 0, 1, 5)}
 
@@ -105,7 +105,7 @@ def test_a_process_that_has_not_got_the_rows_reads_them_once():
     world = made(counting(20, 5))
     for _ in range(5):
         world.emit([(0, key, 1) for key in range(20)])
-    memory._kept.clear()
+    memory._entries.clear()
     read = []
     for _ in range(3):
         world.emit([(0, 3, 1)])
@@ -175,7 +175,7 @@ def test_bounded_input_goes_by_its_order(kind):
         mine = sorted((record for record in records if record.key == key), key=lambda record: place(record.number))
         for at, held in world.kind.definition(mine).items():
             wanted["final", key, 0, *at] = held, None
-    world.compare(world.rows(all_counted(world.strategy.content, batches)), wanted)
+    world.compare(world.rows(all_counted(world.execution_plan.content, batches)), wanted)
 
 
 def test_slices_are_of_the_greatest_common_divisor():
@@ -233,8 +233,8 @@ def test_state_as_it_was_first_written_goes_on(name):
 def test_a_plan_counts_rows_of_the_state(names, rows):
     """Of a key just before a window is full, which the bucket has too."""
     world = made(counting(100, 10), *names)
-    window, strategy = world.kind.window, world.strategy
-    plan = CountingPlan(window, world.shape, strategy.trees, True, 2, 2, values=strategy.values)
+    window, execution_plan = world.kind.window, world.execution_plan
+    plan = CountingPlan(window, world.shape, execution_plan.trees, True, 2, 2, values=execution_plan.values)
     text = str(plan)
     assert f"{rows} rows" in text
     assert plan.per_record == Cost(2, 2)
@@ -243,7 +243,7 @@ def test_a_plan_counts_rows_of_the_state(names, rows):
     world.step([(0, 1, number) for number in range(1099)])
     assert rows // 2 - 10 <= stored(world) <= rows
     assert plan.state_bytes_per_key == rows * plan.row_bytes
-    bounded = CountingPlan(window, world.shape, strategy.trees, False, 2, 2, values=strategy.values)
+    bounded = CountingPlan(window, world.shape, execution_plan.trees, False, 2, 2, values=execution_plan.values)
     assert bounded.state_bytes_per_key == 0
     assert "1 through the shuffle" in str(bounded)
 

@@ -42,7 +42,11 @@ EXCEPTIONS = {
 def bucket_of(window, shape, store):
     if window == unbounded():
         return UnboundedBucket(shape, FINGERPRINT, store, early(records=2))
-    return support_of(window).strategy(Aggregation(shape, ("runs",), ((0,),))).bucket(0, FINGERPRINT, store, ON_CLOSE)
+    return (
+        support_of(window)
+        .execution_plan(Aggregation(shape, ("runs",), ((0,),)))
+        .bucket(0, FINGERPRINT, store, ON_CLOSE)
+    )
 
 
 def fired(window, events):
@@ -50,7 +54,7 @@ def fired(window, events):
     case, store = CASES["sum"], MemoryStore()
     shape, made = shape_of(window.family, [case], ("string",)), block_of if window == unbounded() else records_of
     for number, event in enumerate(events):
-        memory._kept.clear()
+        memory._entries.clear()
         bucket = bucket_of(window, shape, store)
         if "key" in event:
             record = (1000 * (event["time"] or 0), event["key"], event["value"])

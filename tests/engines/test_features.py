@@ -182,7 +182,7 @@ def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monk
     kernels = tuple(kernel(name, each.resolve(("bigint",) * len(each.columns))) for name, each in bound.items())
     shape = Shape(windows.family, (Field("k", "bigint"),), kernels)
     trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
-    chosen = support_of(windows).strategy(Aggregation(shape, trees, ((), (0,), (0,), (0,)), judges=False))
+    chosen = support_of(windows).execution_plan(Aggregation(shape, trees, ((), (0,), (0,), (0,)), may_be_late=False))
     assert chosen.sharing.is_any
     labels = tuple(range(buckets))
     times, keys, values = (list(column) for column in zip(*records, strict=True))

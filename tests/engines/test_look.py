@@ -35,7 +35,7 @@ class Asking(Line):
     def ask(self, look=None, other=None, pages=None):
         """Rows by (key, family, start, end): (results, closed, known). `other` are other windows."""
         look, window = look or Look(), other or self.window
-        shape = self.strategy.shape
+        shape = self.execution_plan.shape
         if other is not None:
             cut = shape.family.cut
             families = tuple(part.family.over(cut) for part in other.parts)
@@ -48,9 +48,8 @@ class Asking(Line):
         flat = LookupFlat(("bigint",), tuple(results), None, True, True, False, False, False, True)
         closes = window.closes and window.by_time
         texts = {0: self.store.text}
-        ask = LookUp(
-            self.strategy, self.fingerprint, self.emission, self.grace, shape, window.wide, closes, flat, look, texts
-        )
+        plan = self.execution_plan
+        ask = LookUp(plan, self.fingerprint, self.emission, self.grace, shape, window.wide, closes, flat, look, texts)
         held = list((self.store.pages if pages is None else pages).items())
         random.Random(len(held)).shuffle(held)
         columns = [[0] * len(held), [name for name, _ in held], [text for _, text in held]]

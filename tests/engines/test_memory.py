@@ -35,7 +35,7 @@ from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import TooLarge
 from slicing.stages import output, preaggregate
 from slicing.state import bucket_cache as state_memory
-from slicing.state import slice_groups as stripes
+from slicing.state import slice_groups
 from slicing.state.store import MemoryStore
 from slicing.triggers.latest import OnUpdateLatest
 
@@ -120,7 +120,7 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
     """Jumps of the watermark over many windows and steps over few; nothing is kept in the process."""
     monkeypatch.setattr(partitions, "PARTITION_BYTES", 6_000)
     monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", 600)
-    monkeypatch.setattr(stripes, "CUT_BYTES", 100)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 100)
     monkeypatch.setattr(state_memory, "KEPT_BYTES", 0)
     rng = random.Random(seed)
     kind = Even.of(rng.choice([4, 9]), 1) if seed % 3 else Even.of(7, 2)

@@ -57,7 +57,9 @@ class Replayed:
         name = {"pass_through": "sum"}.get(case["aggregate"], case["aggregate"])  # of one record that is the same
         self.cases = [Case(AGGREGATES[name], None), NEWEST]
         self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.strategy = support_of(self.window).strategy(Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,))))
+        self.execution_plan = support_of(self.window).execution_plan(
+            Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,)))
+        )
         self.store, self.late = MemoryStore(), 0
 
     def gap_of(self, event):
@@ -65,7 +67,7 @@ class Replayed:
         return next(self.gaps[name] for name in named if name in self.gaps) * 1000
 
     def step(self, events, watermark):
-        memory._kept.clear()  # a restart at every micro-batch
+        memory._entries.clear()  # a restart at every micro-batch
         bucket = SessionBucket(self.shape, self.window, 1000 * self.grace, FINGERPRINT, self.store, self.emission)
         self.late += bucket.accept(self.shipped(events) if events else []).all
         for frame in bucket.close(moment(watermark)):
@@ -93,10 +95,10 @@ class Replayed:
         if self.gaps:
             columns["k1"] = pa.array([self.gap_of(event) for event in events], pa.int64())
         values = [event["value"] if isinstance(event["value"], int) else 1 for event in events]
-        stage = self.strategy.first_stage((0,))
+        stage = self.execution_plan.first_stage((0,))
         block = stage._block(stage._read(pa.table(columns | {"v0": pa.array(values)}), Dropped()))
         return [
-            self.strategy.decode(page)
+            self.execution_plan.decode(page)
             for label, each in stage._by_bucket(block)
             for _, page in stage._pages({label: each})
         ]

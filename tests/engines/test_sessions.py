@@ -266,7 +266,7 @@ def test_calls_that_mean_nothing_are_refused():
 def test_what_is_open_is_read_once_and_then_held():
     world = made(session("1 hour"))
     world.step([(0, key, 1, 0) for key in range(50)], 0)
-    memory._kept.clear()
+    memory._entries.clear()
     read = []
     for step in range(3):
         world.emit([(step * MS, 3, 1, 0)])

@@ -22,7 +22,7 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
-from slicing.state import slice_groups as stripes
+from slicing.state import slice_groups
 from slicing.state.lists import PageLists
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import early, on_change, on_close, on_update
@@ -160,7 +160,7 @@ def check(together):
             part.between(first, end)
             for part in PageLists(bucket.pages, f"{walker.prefix}late", walker.shape).read("rows")
         ]
-        stored = fold(walker.shape, list(bucket.slices.stripes.read(first, end)))
+        stored = fold(walker.shape, list(bucket.slices.slice_groups.read(first, end)))
         wanted = records_by_key([stored])
         wanted.subtract(records_by_key(waits))
         assert +wanted == records_by_key([node] if node is not None else []), (walker.number, walker.state)
@@ -239,7 +239,7 @@ def test_windows_side_by_side_are_those_in_rows_of_their_own(emission, seed):
 @pytest.mark.parametrize("cut_bytes", [1, 64, 16_000])
 def test_windows_side_by_side_that_close_many_at_once(sizes, cut_bytes, monkeypatch):
     """Slices that lie in stripes before they enter are read once, into however many frames windows go out."""
-    monkeypatch.setattr(stripes, "CUT_BYTES", cut_bytes)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", cut_bytes)
     families, cases = [Even(size * MS, MS) for size in sizes], [CASES["sum"], CASES["highest"]]
     wide, long = (Together(families, cases, 0, on_close(), each) for each in (True, False))
     for watermark, slices in ((0, range(6)), (2, range(6, 12)), (4, []), (9, range(12, 20)), (19, []), (60, [40])):

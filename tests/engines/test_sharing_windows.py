@@ -26,7 +26,7 @@ from slicing.explain.plan import Plan
 from slicing.explain.sliding import SlidingPlan
 from slicing.stages.execution_plan import Aggregation, Mixed, Shared, Sliced, not_before
 from slicing.stages.output import flat_late_partials, flat_windows
-from slicing.stages.sliding import Placed
+from slicing.stages.sliding import SlidingExecutionPlan
 from slicing.stages.support_of import support_of
 from slicing.stages.unbounded import Totals
 from slicing.state import bucket_cache as memory
@@ -75,18 +75,18 @@ class Windowed(Line):
         )
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
-        made = support_of(windows).strategy(Aggregation(shape, trees, arguments))
-        if plain and isinstance(made, Shared) and isinstance(made.of, Placed):
-            made = Placed(shape, trees, arguments)
+        made = support_of(windows).execution_plan(Aggregation(shape, trees, arguments))
+        if plain and isinstance(made, Shared) and isinstance(made.of, SlidingExecutionPlan):
+            made = SlidingExecutionPlan(shape, trees, arguments)
         elif plain and not isinstance(made, Totals):
             made = Sliced(shape, trees, arguments, windows.wide)
         columns = [list(bound.inputs) for bound in results.values()]
-        self.results, self.strategy, self.emission, self.grace = results, made, emission or on_close(), grace
+        self.results, self.execution_plan, self.emission, self.grace = results, made, emission or on_close(), grace
         self.fingerprint = fingerprint_of(shape, [PARTIALS] * len(kernels), columns, "1 over 1 shuffle partitions")
         self.store = store or MemoryStore()
 
     def bucket(self):
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.emission)
+        return self.execution_plan.bucket(self.grace, self.fingerprint, self.store, self.emission)
 
     def step(self, records, watermark, now=0):
         bucket = self.bucket()
@@ -96,13 +96,13 @@ class Windowed(Line):
         return sorted(rows), [*self._late(late)], (late.all, late.some)
 
     def rows(self, windows):
-        return shown(flat_windows(self.strategy.shape, windows, self.emission, 0, self.strategy.wide))
+        return shown(flat_windows(self.execution_plan.shape, windows, self.emission, 0, self.execution_plan.wide))
 
     def _late(self, late):
         for number, refused in enumerate(late.refused):
-            own = self.strategy.shape.over(self.strategy.shape.family.families[number])
-            partials = self.strategy.late_partials(refused)
-            yield from shown(flat_late_partials(own, refused, partials, number, self.strategy.wide))
+            own = self.execution_plan.shape.over(self.execution_plan.shape.family.families[number])
+            partials = self.execution_plan.late_partials(refused)
+            yield from shown(flat_late_partials(own, refused, partials, number, self.execution_plan.wide))
 
 
 def shown(table):
@@ -115,7 +115,7 @@ def run(line, batches, held=True):
     found = []
     for batch in batches:
         if not held:
-            memory._kept.clear()
+            memory._entries.clear()
         found.append(line.step(*batch))
     return found
 
@@ -151,7 +151,7 @@ def test_rows_and_late_rows_are_those_of_results_with_fields_of_their_own(name, 
     shared, plain = (
         Windowed(EVERYTHING, WINDOWS[name], EMISSIONS[emission], alone, grace=GRACE) for alone in (False, True)
     )
-    assert isinstance(shared.strategy, Shared)
+    assert isinstance(shared.execution_plan, Shared)
     # What a process has kept may be folded in another order, which shows in the last bits of floats.
     held = "closing" in EMISSIONS[emission].asks
     found = run(shared, batches, held)
@@ -169,18 +169,18 @@ def test_sliding_windows_share_fields_too(emission):
     """Their rows, late rows and what another process goes on with; and the plan says what is shared."""
     batches, window = late(micro_batches(7, 12)), sliding("3 seconds", unit="1 second")
     shared, plain = (Windowed(EVERYTHING, window, EMISSIONS[emission], alone, grace=GRACE) for alone in (False, True))
-    assert isinstance(shared.strategy, Shared)
-    assert isinstance(shared.strategy.of, Placed)
+    assert isinstance(shared.execution_plan, Shared)
+    assert isinstance(shared.execution_plan.of, SlidingExecutionPlan)
     assert stores_groups(shared)
     found = run(shared, batches, held=False)
     assert found == run(plain, batches, held=False)
     assert sum(len(rows) for rows, _, _ in found) > 20
     assert sum(len(refused) for _, refused, _ in found) > 5
     assert not shared.store.pages
-    shape, trees = shared.strategy.shape, shared.strategy.trees
+    shape, trees = shared.execution_plan.shape, shared.execution_plan.trees
     plans = [
         SlidingPlan(window, shape, trees, True, 1, 1, sharing=each.sharing)
-        for each in (shared.strategy, plain.strategy)
+        for each in (shared.execution_plan, plain.execution_plan)
     ]
     assert plans[0].state_bytes_per_key < plans[1].state_bytes_per_key
     assert "fields of" in str(plans[0])
@@ -192,11 +192,11 @@ def test_totals_that_never_close_are_those_of_one_long_window(emission):
     """Totals share no fields; the truth shares them."""
     batches = [*micro_batches(7), [[], 1 << 40, 1 << 30]]
     line = Windowed(EVERYTHING, unbounded(), EMISSIONS[emission])
-    assert isinstance(line.strategy, Totals)
+    assert isinstance(line.execution_plan, Totals)
     found, came = {}, []
     truth = Windowed(EVERYTHING, tumbling("1 hour"))
     for number, (records, watermark, now) in enumerate(batches):
-        memory._kept.clear()
+        memory._entries.clear()
         rows, refused, counts = line.step(records, watermark, now)
         assert (refused, counts) == ([], (0, 0))
         found |= {row["k0"]: row for row in map(parsed, rows)}
@@ -224,7 +224,7 @@ def near(found, wanted):
 def bounded(line, records, cut=60):
     """The rows of bounded input, of two input partitions."""
     parts = [part for part in (records[:cut], records[cut:]) if part]
-    windows = line.strategy.all_windows([block for part in parts for block in line.blocks(part)])
+    windows = line.execution_plan.all_windows([block for part in parts for block in line.blocks(part)])
     return sorted(row for some in windows for row in line.rows(some))
 
 
@@ -273,8 +273,13 @@ def test_results_that_need_no_further_field_join_a_running_query(name):
 
 def test_each_family_has_the_tree_of_its_length():
     line = Windowed(five("n"), WINDOWS["long rows"])
-    assert line.strategy.grouped.stored_trees == (*("recompute",) * 2, "two_layer", "three_layer", *("recompute",) * 2)
-    names = {name: view.leader for name, view in zip(line.results, line.strategy.sharing.views, strict=True)}
+    assert line.execution_plan.grouped.stored_trees == (
+        *("recompute",) * 2,
+        "two_layer",
+        "three_layer",
+        *("recompute",) * 2,
+    )
+    names = {name: view.leader for name, view in zip(line.results, line.execution_plan.sharing.views, strict=True)}
     assert names == {"mean": 0, "sum": 0, "count": 0, "variance": 1, "stddev": 1}
 
 
@@ -285,7 +290,7 @@ def test_a_clock_that_steps_back_moves_shared_fields(name):
     found = []
     for alone in (False, True):
         line = Windowed(EVERYTHING, WINDOWS[name], plain=alone)
-        moved = [not_before(line.strategy.shipping, block, clock) for each in came for block in line.blocks(each)]
+        moved = [not_before(line.execution_plan.shipping, block, clock) for each in came for block in line.blocks(each)]
         bucket = line.bucket()
         bucket.accept(moved)
         windows = [*bucket.close(moment(1 << 40))]
@@ -296,10 +301,10 @@ def test_a_clock_that_steps_back_moves_shared_fields(name):
 
 def test_a_plan_says_for_each_window_what_is_shared():
     line = Windowed(five("n"), WINDOWS["wide rows"])
-    shape, trees = line.strategy.shape, line.strategy.trees
+    shape, trees = line.execution_plan.shape, line.execution_plan.trees
     shared, plain = (
         Plan(WINDOWS["wide rows"], shape, trees, True, 2, 2, sharing=sharing)
-        for sharing in (line.strategy.sharing, None)
+        for sharing in (line.execution_plan.sharing, None)
     )
     hosts = {each.name: each.host for each in shared.assemblies if each.host}
     assert hosts == {
@@ -316,7 +321,7 @@ def test_a_plan_says_for_each_window_what_is_shared():
 
 def test_blocks_beside_eager_results_are_moved_in_the_shape_in_which_they_were_shipped():
     line = Windowed({"sum": C.sum("n"), "longest": C.max("n")}, LONG)
-    shape = line.strategy.shape
+    shape = line.execution_plan.shape
     mixed = Mixed(shape, ("two_layer", EAGER), ((1,), (1,)))
     stage = mixed.first_stage((0,))
     times = np.array([98, 99, 100]) * 1_000_000

@@ -50,12 +50,14 @@ class Replayed:
         self.window = sliding(f"{self.difference} milliseconds")
         self.cases = [Case((AGGREGATES | MORE)[case["aggregate"]], None), NEWEST]
         self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.strategy = support_of(self.window).strategy(Aggregation(self.shape, ("places",) * 2, ((0,), (-1,))))
+        self.execution_plan = support_of(self.window).execution_plan(
+            Aggregation(self.shape, ("places",) * 2, ((0,), (-1,)))
+        )
         self.grace, self.store, self.late, self.watermark = case["window"]["grace"], MemoryStore(), 0, 0
 
     def step(self, event):
         """The rows of a micro-batch of one record, and what it drops; every one begins in a new process."""
-        memory._kept.clear()
+        memory._entries.clear()
         self.watermark = max(self.watermark, event["time"])
         bucket = SlidingBucket(self.shape, 1000 * self.grace, FINGERPRINT, self.store, self.emission)
         late = bucket.accept([self.shipped(event)])
@@ -74,10 +76,10 @@ class Replayed:
             "k0": pa.array([event["key"]], pa.string()),
             "v0": pa.array([event["value"]], pa.string()),
         }
-        stage = self.strategy.first_stage((0,))
+        stage = self.execution_plan.first_stage((0,))
         block = stage._block(stage._read(pa.table(columns), Dropped()))
         ((_, page),) = stage._pages({0: block})
-        return self.strategy.decode(page)
+        return self.execution_plan.decode(page)
 
 
 def shown(value):

@@ -152,19 +152,19 @@ def test_rows_are_those_of_the_same_edges_without_merging(trigger):
     assert plain.bucket().head.merged is None
 
 
-def test_stripes_of_merged_slices_take_no_more_in_the_header_of_a_longer_window():
+def test_slice_groups_of_merged_slices_take_no_more_in_the_header_of_a_longer_window():
     """They look alike, and are written once."""
-    taken, stripes = {}, {}
+    taken, groups = {}, {}
     for size in (45, 180):
         made = Scenario(Coarse.of(size, 1, 3), on_close(), results=SUMS)
         for records, watermark in dense(size + 20, keys=(1,)):
             made.emit(records, watermark)
         header = Header.from_text(made.stores[0].text)
         assert Header.from_text(header.to_text()) == header
-        whole, stripes[size] = len(header.to_text()), len(header.stripes)
-        header.stripes = {}
+        whole, groups[size] = len(header.to_text()), len(header.slice_groups)
+        header.slice_groups = {}
         taken[size] = whole - len(header.to_text())
-    assert stripes[180] > 1.5 * stripes[45]
+    assert groups[180] > 1.5 * groups[45]
     assert taken[180] < 1.5 * taken[45] < 200
 
 

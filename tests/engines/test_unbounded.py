@@ -37,7 +37,7 @@ class Forever:
 
     def step(self, records, now):
         if not self.held:
-            memory._kept.clear()  # another process has the bucket now
+            memory._entries.clear()  # another process has the bucket now
         # A clock that was ahead has been corrected: what it stamped is of now, what was idle by it is forgotten.
         self.last = {key: min(last, now) for key, last in self.last.items()}
         for key in [key for key, last in self.last.items() if self.ttl is not None and last < now - self.ttl]:
@@ -139,7 +139,7 @@ def test_a_process_that_has_not_got_the_totals_reads_them_once():
     world = Forever(on_update())
     for now in range(5):
         world.step([(0, key, 1) for key in range(20)], now)
-    memory._kept.clear()
+    memory._entries.clear()
     read = []
     for _ in range(3):
         bucket = UnboundedBucket(world.shape, FINGERPRINT, world.store, on_update())

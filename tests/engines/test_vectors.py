@@ -147,7 +147,7 @@ class Replayed(EmittingStream):
         """What `.late("records")` puts out of the records of the last micro-batch; see `late_rows`."""
         columns = records_of(self.shape, self.cases, records, self.value)
         trees = [EAGER] * len(self.cases) if self.eager else self.trees
-        chosen = support_of(tumbling("1 second")).strategy(
+        chosen = support_of(tumbling("1 second")).execution_plan(
             Aggregation(self.shape, tuple(trees), tuple((i,) for i in range(len(self.cases))))
         )
         (late,) = self.refused[-1].refused

@@ -45,10 +45,10 @@ class Bucket(Line):
 
     def step(self, records, watermark, clock=0):
         """The rows of a micro-batch, by the names of their columns; the watermark is in milliseconds."""
-        bucket, shape, found = self.bucket(), self.strategy.shape, []
+        bucket, shape, found = self.bucket(), self.execution_plan.shape, []
         self.late = bucket.accept(self.shipped(records))
         for frame in bucket.close(MicroBatchTime(watermark * 1000, clock)):
-            table = flat_windows(shape, frame, self.emission, bucket.head.revision, self.strategy.wide)
+            table = flat_windows(shape, frame, self.emission, bucket.head.revision, self.execution_plan.wide)
             found += table.to_pylist()
         self.bucket().check()
         return found
@@ -106,7 +106,7 @@ def both(name, told, parts=1, held=True, reached=0):
     by_time = not windows.startswith(("counting", "unbounded"))
     for records, watermark, clock in told.stream:
         if not held:
-            bucket_cache._kept.clear()
+            bucket_cache._entries.clear()
         ours, theirs = (each.step(records, watermark, clock) for each in (warm, cold))
         assert not by_time or all(row[flat.STOP] > told.until for row in ours), "others are never emitted"
         yield tuple(shown(rows, told.until if by_time else 0, without) for rows in (ours, theirs))
@@ -289,11 +289,11 @@ def test_records_of_the_stream_in_its_history_are_dropped_and_counted(name, part
 
 def found_rows(found, rows):
     bucket = found.bucket()
-    bucket.accept(found.strategy.shipped(rows.to_pydict()))
+    bucket.accept(found.execution_plan.shipped(rows.to_pydict()))
     return [
         row
         for frame in bucket.close(MicroBatchTime(BEGIN + DAY, 0))
-        for row in flat_windows(found.strategy.shape, frame, found.emission).to_pylist()
+        for row in flat_windows(found.execution_plan.shape, frame, found.emission).to_pylist()
     ]
 
 

@@ -19,14 +19,15 @@ FIRST = [name for at, name in enumerate(FOUND) if at % 4 == 0]
 
 def asked_why(line, key, start, other=None):
     """The answers for the windows of a key that start at an instant, by (family, end)."""
-    shape, look = line.strategy.shape, Look(keys=pa.table({"k0": pa.array([key], pa.int64())}), starts=(start, start))
+    shape = line.execution_plan.shape
+    look = Look(keys=pa.table({"k0": pa.array([key], pa.int64())}), starts=(start, start))
     if other is not None:
         families = tuple(part.family.over(shape.family.cut) for part in other.parts)
         look = Look(**{**vars(look), "other": Other(families, other.wide)})
         shape = shape.over(over_one_cut(families))
     texts = {0: line.store.text}
     ask = LookUp(
-        line.strategy, line.fingerprint, line.emission, line.grace, shape, False, True, None, look, texts
+        line.execution_plan, line.fingerprint, line.emission, line.grace, shape, False, True, None, look, texts
     )  # fmt: skip
     pages = pa.table({"page": [*line.store.pages], "text": [*line.store.pages.values()]})
     found = {}

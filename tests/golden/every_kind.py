@@ -60,7 +60,7 @@ _moment = getattr(_time, "MicroBatchTime", None) or _time.Moment
 _header = _module("slicing.state.format.header", "slicing.state.header")
 _fingerprint = _module("slicing.state.format.fingerprint", "slicing.state.fingerprint")
 _store = _module("slicing.state.store")
-_strategy = _module("slicing.stages.execution_plan", "slicing.spark.strategy")
+_plans = _module("slicing.stages.execution_plan", "slicing.spark.strategy")
 _output = _module("slicing.stages.output", "slicing.spark.output")
 _support = _module("slicing.stages.support_of", "slicing.spark.kinds")
 _sets = _module("slicing.windows.sets", "slicing.windows.many")
@@ -241,8 +241,9 @@ class Line:
         over = [shape.over(each).family for each in family.families]
         trees = support.trees(tuple(_choice.choose(each, own) for own in over for each in kernels))
         values = tuple(_fields.Field(each, kind) for each, kind in KINDS.items())
-        self.strategy = support.strategy(_strategy.Aggregation(shape, trees, arguments, True, values))
-        self.stage = self.strategy.first_stage((0,))
+        asked = _plans.Aggregation(shape, trees, arguments, True, values)
+        self.execution_plan = (getattr(support, "execution_plan", None) or support.strategy)(asked)
+        self.stage = self.execution_plan.first_stage((0,))
         contents = [
             _fingerprint.WINDOWS if tree == _choice.EAGER else _fingerprint.PARTIALS for tree in trees[: len(kernels)]
         ]
@@ -253,7 +254,7 @@ class Line:
 
     def bucket(self):
         """The bucket, from its store."""
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.emission)
+        return self.execution_plan.bucket(self.grace, self.fingerprint, self.store, self.emission)
 
     def shipped(self, records):
         """What the first stage ships."""
@@ -263,14 +264,14 @@ class Line:
         arrays = [pa.array([each[at] for each in records], types.get(name, pa.int64())) for name, at in
                   zip(names, places, strict=True)]  # fmt: skip
         batch = pa.RecordBatch.from_arrays(arrays, names)
-        return self.strategy.shipped(pa.Table.from_batches(self.stage([batch])).to_pydict())
+        return self.execution_plan.shipped(pa.Table.from_batches(self.stage([batch])).to_pydict())
 
     def step(self, records, watermark, clock):
         """The rows of a micro-batch as texts, and the late records: of all their windows, and of some."""
-        bucket, shape, found = self.bucket(), self.strategy.shape, []
+        bucket, shape, found = self.bucket(), self.execution_plan.shape, []
         late = (bucket.accept if hasattr(bucket, "accept") else bucket.add)(self.shipped(records))
         for frame in bucket.close(_moment(watermark * 1000, clock)):
-            table = _output.flat_windows(shape, frame, self.emission, bucket.head.revision, self.strategy.wide)
+            table = _output.flat_windows(shape, frame, self.emission, bucket.head.revision, self.execution_plan.wide)
             found += [json.dumps(list(row.values())) for row in table.to_pylist()]
         self.bucket().check()
         return [sorted(found), late.all, late.some]

@@ -25,7 +25,7 @@ import numpy as np
 import oracle
 from oracle import EmittingStream, cases
 
-from slicing.state import slice_groups as stripes
+from slicing.state import slice_groups
 from slicing.state.format import header
 from slicing.triggers import emission
 from slicing.windows.time.slices import Slicing
@@ -132,7 +132,7 @@ def fingerprint_of(scenario, stream):
 
 def store_of(scenario, batches):
     """The store of a bucket that has seen two thirds of the micro-batches."""
-    stripes.CUT_BYTES = scenario.get("cut_bytes", 16 << 10)
+    slice_groups.CUT_BYTES = scenario.get("cut_bytes", 16 << 10)
     numbers = count()
     secrets.token_hex = lambda size: f"{next(numbers):0{2 * size}x}"
     stream, seen = stream_of(scenario), len(batches) * 2 // 3

@@ -44,7 +44,8 @@ def _strategy(shape, trees, arguments, slices):
     if not hasattr(strategies, "strategy"):
         from slicing.stages.support_of import support_of
 
-        return support_of(window).strategy(strategies.Aggregation(shape, trees, arguments))
+        support, asked = support_of(window), strategies.Aggregation(shape, trees, arguments)
+        return (getattr(support, "execution_plan", None) or support.strategy)(asked)
     more = (window,) if "window" in signature(strategies.strategy).parameters else ()
     return strategies.strategy(shape, trees, arguments, *more)
 
@@ -74,27 +75,27 @@ class Line:
         trees = tuple(choose(each, shape.family) for each in kernels)
         made = strategies.Sliced(shape, trees, arguments) if plain else _strategy(shape, trees, arguments, slices)
         columns = [list(bound.inputs) for bound in results.values()]
-        self.results, self.strategy, self.emission = results, made, emission or on_close()
+        self.results, self.execution_plan, self.emission = results, made, emission or on_close()
         self.fingerprint = fingerprint_of(shape, [PARTIALS] * len(kernels), columns, "1 over 1 shuffle partitions")
         self.store = store or MemoryStore()
 
     def bucket(self):
         """The bucket, from its store."""
-        return self.strategy.bucket(0, self.fingerprint, self.store, self.emission)
+        return self.execution_plan.bucket(0, self.fingerprint, self.store, self.emission)
 
     def blocks(self, records):
         """What the first stage ships, as the second one reads it."""
-        stage = self.strategy.first_stage((0,))
+        stage = self.execution_plan.first_stage((0,))
         times = np.array([record[0] for record in records], np.int64)
         slices = stage.shape.family.slice_at(times)
         key = pa.table({"k0": pa.array([record[1] for record in records], pa.int64())})
         values = [pa.array([record[2][name] for record in records], arrow_type(kind)) for name, kind in KINDS.items()]
         block = stage._block(Records(slices, times, key, values))
-        return [self.strategy.decode(encode(stage.shape, block))]
+        return [self.execution_plan.decode(encode(stage.shape, block))]
 
     def step(self, records, watermark, now=0):
         """The rows of a micro-batch."""
-        bucket, shape = self.bucket(), self.strategy.shape
+        bucket, shape = self.bucket(), self.execution_plan.shape
         bucket.accept(self.blocks(records) if records else [])
         return [
             row for windows in bucket.close(moment(watermark, now)) for row in rows_of(shape, windows, self.emission)

@@ -38,15 +38,15 @@ class Process:
 
     def forget(self):
         lost = (
-            self.rng.choice(["all", "slices", "beside", "nothing", "nothing"]) if self.loses == "some" else self.loses
+            self.rng.choice(["all", "slices", "derived", "nothing", "nothing"]) if self.loses == "some" else self.loses
         )
-        for nonce, kept in list(bucket_cache._kept.items()):
+        for nonce, entry in list(bucket_cache._entries.items()):
             if lost == "all":
-                del bucket_cache._kept[nonce]
+                del bucket_cache._entries[nonce]
             elif lost == "slices":
-                bucket_cache._kept[nonce] = replace(kept, first=FOREVER, parts=[], slices_bytes=0)
-            elif lost == "beside":
-                bucket_cache._kept[nonce] = replace(kept, beside={}, beside_bytes=0)
+                bucket_cache._entries[nonce] = replace(entry, first=FOREVER, parts=[], slices_bytes=0)
+            elif lost == "derived":
+                bucket_cache._entries[nonce] = replace(entry, derived={}, derived_bytes=0)
 
 
 class Scenario:
@@ -72,7 +72,7 @@ class Scenario:
         self.kind, self.trigger, self.grace, self.content, self.labels = kind, trigger, grace, content, labels
         self.cases = [CASES[each] if isinstance(each, str) else each for each in results or kind.results]
         self.families, self.key, self.by_clock, self.tree = kind.window.family.families, key, by_clock, tree
-        self.strategy = self._strategy()
+        self.execution_plan = self._execution_plan()
         self.stores = {label: store() for label in labels}
         self.fingerprint, self.process = FINGERPRINT, None
         self.call = Call(kind, trigger, grace, self._order, self._truth)
@@ -80,7 +80,7 @@ class Scenario:
 
     # --- the query ---
 
-    def _strategy(self, judges=True):
+    def _execution_plan(self, may_be_late=True):
         support = support_of(self.kind.window)
         aggregates = [self._aggregate(at, case) for at, case in enumerate(self.cases)]
         kernels = tuple(kernel(f"result{at}", each) for at, each in enumerate(aggregates))
@@ -90,7 +90,9 @@ class Scenario:
         values = [_kind(case.argument(pa.array([1])).type) for case in self.cases]
         values += ["bigint"] * (len(kernels) - len(values))
         fields = tuple(Field(f"v{at}", kind) for at, kind in enumerate(values))
-        return support.strategy(Aggregation(self.shape, support.trees(tuple(trees)), arguments, judges, fields))
+        return support.execution_plan(
+            Aggregation(self.shape, support.trees(tuple(trees)), arguments, may_be_late, fields)
+        )
 
     def _tree(self, kernel_, family):
         """The tree that is asked for, where there may be one."""
@@ -119,10 +121,10 @@ class Scenario:
             records = sorted(records, key=lambda record: record.number)
         return [record.value for record in records if record.value is not None]
 
-    def ship(self, records, strategy=None):
+    def ship(self, records, execution_plan=None):
         """By bucket, what reaches it of the records of one input partition."""
-        strategy = strategy or self.strategy
-        stage = strategy.first_stage(self.labels)
+        execution_plan = execution_plan or self.execution_plan
+        stage = execution_plan.first_stage(self.labels)
         values = pa.array([record.value for record in records], pa.int64())
         columns = {
             "time": pa.array([record.time for record in records], pa.timestamp("us", "UTC")),
@@ -140,20 +142,20 @@ class Scenario:
         found = {}
         for label in self.labels:
             mine = rows.filter(pa.array(np.asarray(rows["bucket"]) == label)).to_pydict()
-            found[label] = strategy.shipped(mine)
+            found[label] = execution_plan.shipped(mine)
         return found
 
-    def arriving(self, records, partitions, strategy=None):
+    def arriving(self, records, partitions, execution_plan=None):
         """By bucket, what reaches it from some input partitions."""
         cuts, found = [len(records) * at // partitions for at in range(partitions + 1)], defaultdict(list)
         for low, high in pairwise(cuts):
-            for label, shipped in self.ship(records[low:high], strategy).items() if high > low else ():
+            for label, shipped in self.ship(records[low:high], execution_plan).items() if high > low else ():
                 found[label] += shipped
         return found
 
     def bucket(self, label=0):
         """The state of a bucket, as a micro-batch finds it."""
-        return self.strategy.bucket(self.grace, self.fingerprint, self.stores[label], self.trigger)
+        return self.execution_plan.bucket(self.grace, self.fingerprint, self.stores[label], self.trigger)
 
     # --- micro-batches ---
 
@@ -184,7 +186,7 @@ class Scenario:
             bucket = self.bucket(label)
             self.opened.append(bucket)
             if self.by_clock:
-                shipping, seen = self.strategy.shipping, bucket.head.watermark
+                shipping, seen = self.execution_plan.shipping, bucket.head.watermark
                 arriving[label] = [not_before(shipping, each, seen) for each in arriving[label]]
             self.late.append(bucket.accept(arriving[label]))
             revision = bucket.head.revision
@@ -293,7 +295,7 @@ class Scenario:
 
     def refused(self, family, refused):
         """By key and start of its slice: number of records and results of late partials, and what they met."""
-        block = self.strategy.late_partials(refused)
+        block = self.execution_plan.late_partials(refused)
         missed = refused.missed_by(family, block)
         keys = block.names["k0"].take(pa.array(block.keys)).to_pylist()
         starts = family.slice_start(block.index).tolist()
@@ -325,11 +327,11 @@ class Scenario:
     def bounded(self, records, partitions=3):
         """Rows of the same records as bounded input, compared with the definition."""
         made = records_of(records)
-        strategy = self._strategy(judges=False)
-        arriving = self.arriving(made, partitions, strategy)
+        execution_plan = self._execution_plan(may_be_late=False)
+        arriving = self.arriving(made, partitions, execution_plan)
         got = {}
         for label in self.labels:
-            got |= self.rows(strategy.all_windows(arriving[label]))
+            got |= self.rows(execution_plan.all_windows(arriving[label]))
         valid = [record for record in made if self.kind.is_valid(record)]
         wanted = {}
         for part, kind in enumerate(self.kind.parts):

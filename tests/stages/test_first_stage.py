@@ -17,7 +17,7 @@ from slicing import hopping as hopping_window
 from slicing.content.codec import decode
 from slicing.content.records import decode_records
 from slicing.stages import preaggregate
-from slicing.stages.preaggregate import PreAggregate, Ship
+from slicing.stages.preaggregate import PreAggregate, ShuffleRecords
 
 WINDOW = hopping_window("60 seconds", "30 seconds")
 SHAPE = shape_of(hopping(60, 100), cases("sum"))
@@ -45,7 +45,7 @@ def blocks(rows):
     return [row["bucket"] for row in rows if row["block"] is not None]
 
 
-@pytest.mark.parametrize("stage", [None, Ship(SHAPE, LABELS)], ids=["partials", "records"])
+@pytest.mark.parametrize("stage", [None, ShuffleRecords(SHAPE, LABELS)], ids=["partials", "records"])
 def test_the_first_input_partition_has_a_row_for_every_bucket_and_others_for_theirs(stage):
     some = batch((5, 1, 1), (7, 2, 2))
     for records in ([], [some]):
@@ -57,12 +57,12 @@ def test_the_first_input_partition_has_a_row_for_every_bucket_and_others_for_the
     assert [len(block.index) for block in decoded] == [1, 1]
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_what_is_shipped_early_is_shipped_once(monkeypatch, beside):
+@pytest.mark.parametrize("with_records", [False, True])
+def test_what_is_shipped_early_is_shipped_once(monkeypatch, with_records):
     monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 4)
     batches = [batch(*((1000 * i + j, j, 1) for j in range(4))) for i in range(3)]
     for partition in (0, 1):
-        rows = sent(partition, *batches, stage=PreAggregate(SHAPE, ((0,),), LABELS, beside))
+        rows = sent(partition, *batches, stage=PreAggregate(SHAPE, ((0,),), LABELS, with_records))
         blocks = [decode(SHAPE, row["block"]) for row in rows if row["block"] is not None]
         assert sum(int(block.records.sum()) for block in blocks) == 12
         assert {row["bucket"] for row in rows} == set(LABELS) or partition
@@ -85,7 +85,7 @@ def test_the_keys_of_all_buckets_are_held_once(monkeypatch):
         assert mine.keys.tolist() == theirs.keys.tolist()
 
 
-@pytest.mark.parametrize("stage", [None, Ship(SHAPE, LABELS)], ids=["partials", "records"])
+@pytest.mark.parametrize("stage", [None, ShuffleRecords(SHAPE, LABELS)], ids=["partials", "records"])
 def test_refused_records_are_counted_by_any_input_partition_also_without_others(stage):
     refused, some = batch((None, 1, 1), (None, 2, 1)), batch((5, 1, 1))
     for partition in (0, 1):

@@ -62,8 +62,8 @@ def test_the_largest_keys_are_those_of_most_rows(name, monkeypatch):
         return block
 
     monkeypatch.setattr("slicing.state.pages.decode_text", decoding)
-    bucket_cache._kept.clear()  # or open rows would not be read
-    for _ in line.strategy.bucket(line.grace, line.fingerprint, line.store, line.emission).look(Look()):
+    bucket_cache._entries.clear()  # or open rows would not be read
+    for _ in line.execution_plan.bucket(line.grace, line.fingerprint, line.store, line.emission).look(Look()):
         pass
     counted = sum(decoded.values(), Counter())
     pages = {page: text for page, text in line.store.pages.items() if unsealed(text) in decoded}

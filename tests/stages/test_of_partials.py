@@ -34,19 +34,19 @@ def table(shape, blocks):
 
 
 def rows(line, shipped):
-    shape = line.strategy.shape
-    frames = (flat_windows(shape, frame) for frame in line.strategy.all_windows(shipped))
+    shape = line.execution_plan.shape
+    frames = (flat_windows(shape, frame) for frame in line.execution_plan.all_windows(shipped))
     return sorted(repr(row) for frame in frames for row in frame.to_pylist())
 
 
 def finer(line, records):
     """The shape of the slices of half a second, and what a first stage makes of records."""
-    shape = replace(line.strategy.shipping, family=FINER)
+    shape = replace(line.execution_plan.shipping, family=FINER)
     names = ["time", "key", "n", "s", "gap"]
     types = {"s": pa.string()}
     arrays = [pa.array([each[at] for each in records], types.get(name, pa.int64())) for at, name in enumerate(names)]
     shipped = replace(line.stage, shape=shape)([pa.RecordBatch.from_arrays(arrays, names)])
-    plan = line.strategy if line.strategy.sharing is None else line.strategy.stored
+    plan = line.execution_plan if line.execution_plan.sharing is None else line.execution_plan.stored
     return shape, replace(plan, shape=shape).shipped(pa.Table.from_batches(shipped).to_pydict())
 
 
@@ -56,9 +56,9 @@ def test_windows_from_finer_slices_are_those_of_the_records(name):
     records = [each for some, *_ in micro_batches(name.partition(",")[0]) for each in some]
     shape, blocks = finer(line, records)
     stored = table(shape, blocks)
-    stage = OfPartials(line.strategy.shipping, (), (0,))
+    stage = OfPartials(line.execution_plan.shipping, (), (0,))
     batches = stored.to_batches(max_chunksize=7)
-    shipped = line.strategy.shipped(pa.Table.from_batches(stage(batches)).to_pydict())
+    shipped = line.execution_plan.shipped(pa.Table.from_batches(stage(batches)).to_pydict())
     found = rows(line, shipped)
     assert found == rows(line, line.shipped(records))
     assert len(found) > 50
@@ -67,10 +67,10 @@ def test_windows_from_finer_slices_are_those_of_the_records(name):
 
 def test_a_slice_that_the_windows_cut_is_refused():
     line = Line(NAMES[0])
-    shape = replace(line.strategy.shipping, family=SlicesOf(WINDOWS["few slices"][0].family))
+    shape = replace(line.execution_plan.shipping, family=SlicesOf(WINDOWS["few slices"][0].family))
     _, blocks = finer(line, [[BEGIN, 1, 1, "a", SECOND]])
     coarse = replace(blocks[0], index=shape.family.slice_at(FINER.slice_start(blocks[0].index)))
-    stage = OfPartials(line.strategy.shipping, (), (0,))
+    stage = OfPartials(line.execution_plan.shipping, (), (0,))
     with pytest.raises(InvalidValue, match=r"the slice \[2026-03-27T23:59:58, 2026-03-28T00:00:01\) is cut at 2026"):
         list(stage(table(shape, [coarse]).to_batches()))
 
@@ -78,6 +78,6 @@ def test_a_slice_that_the_windows_cut_is_refused():
 def test_the_end_of_a_history_is_the_end_of_a_slice():
     line = Line(NAMES[0])
     shape, blocks = finer(line, [[BEGIN, 1, 1, "a", SECOND]])
-    stage = OfPartials(line.strategy.shipping, (), (0,), until=BEGIN + 250_000)
+    stage = OfPartials(line.execution_plan.shipping, (), (0,), until=BEGIN + 250_000)
     with pytest.raises(InvalidValue, match="`until` must be where a slice of the table ends"):
         list(stage(table(shape, blocks).to_batches()))

@@ -218,7 +218,7 @@ def total(key, window, records, context):
     return [(size, found)]
 
 play = Play(tumbling("1 day"), total, "n long, total long", batches=True, streaming=streaming)
-stage = play.strategy.first_stage((0,))
+stage = play.execution_plan.first_stage((0,))
 
 def batch(number, rows):
     times = pa.array(np.random.default_rng(number).integers(0, 86_400_000_000, rows))
@@ -230,9 +230,9 @@ def batch(number, rows):
 def shipped():
     for number in range(count // 200_000):
         for made in stage([batch(number, 200_000)], number):
-            yield from play.strategy.shipped(made.to_pydict())
+            yield from play.execution_plan.shipped(made.to_pydict())
 
-(row,) = [row for windows in play.strategy.all_windows(shipped()) for row in play.rows(windows)]
+(row,) = [row for windows in play.execution_plan.all_windows(shipped()) for row in play.rows(windows)]
 assert row[3:5] == (count, count), row
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """

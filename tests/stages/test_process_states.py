@@ -81,7 +81,7 @@ def test_the_state_of_a_key_goes_from_window_to_window(name, streaming):
     rows = play.stream(cut(records, 1), 400 * MINUTE) if streaming else play.bounded(records)
     counted = Play(window, lambda key, window, records, context: [(len(records),)], "n long", streaming=False)
     sizes = []
-    for windows in counted.strategy.all_windows(counted.ship(records)):
+    for windows in counted.execution_plan.all_windows(counted.ship(records)):
         for key, start, stop, n, _ in counted.rows(windows):
             sizes.append((windows.family, key, start, stop, n))
     spans = [(key, start, stop, number) for number, key, start, stop, _ in sizes]
@@ -139,7 +139,7 @@ def test_the_state_of_a_window_goes_from_firing_to_firing(name):
 
 
 def header(play):
-    return play.strategy.bucket(play.grace, play.fingerprint, play.store, play.trigger).head
+    return play.execution_plan.bucket(play.grace, play.fingerprint, play.store, play.trigger).head
 
 
 def test_what_is_cleared_is_told_once_and_before():

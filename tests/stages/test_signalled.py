@@ -8,15 +8,15 @@ from oracle import CASES
 from test_several import Together
 
 from slicing.stages import preaggregate
-from slicing.stages.preaggregate import PreAggregate, Ship
+from slicing.stages.preaggregate import PreAggregate, ShuffleRecords
 from slicing.stages.signalled import Signalled
 from slicing.triggers.emission import early
 from slicing.windows.families.even import Even
 
 STAGES = {
     "partials": lambda shape: PreAggregate(shape, ((0,),), (0, 1)),
-    "records": lambda shape: Ship(shape, (0, 1)),
-    "both": lambda shape: PreAggregate(shape, ((0,),), (0, 1), beside=True),
+    "records": lambda shape: ShuffleRecords(shape, (0, 1)),
+    "both": lambda shape: PreAggregate(shape, ((0,),), (0, 1), with_records=True),
 }
 
 

@@ -28,7 +28,7 @@ def held():
 )
 @pytest.mark.parametrize("latest_only", [False, True])
 def test_what_is_kept_is_counted_as_it_is(names, latest_only, monkeypatch):
-    monkeypatch.setattr(memory, "_kept", type(memory._kept)())
+    monkeypatch.setattr(memory, "_entries", type(memory._entries)())
     chosen = cases(*names)
     shape, store = shape_of(hopping(2), chosen), MemoryStore()
     tracemalloc.start()
@@ -42,9 +42,9 @@ def test_what_is_kept_is_counted_as_it_is(names, latest_only, monkeypatch):
             for _ in bucket.close(moment(0)):
                 pass
         del made, block, bucket, _
-        (counted,) = [kept.slices_bytes + kept.beside_bytes for kept in memory._kept.values()]
+        (counted,) = [entry.slices_bytes + entry.derived_bytes for entry in memory._entries.values()]
         before = held()
-        memory._kept.clear()
+        memory._entries.clear()
         true = before - held()
     finally:
         tracemalloc.stop()

@@ -18,10 +18,10 @@ from slicing.aggregates.kernels import kernel
 from slicing.content import block
 from slicing.content.packing import sealed, unsealed
 from slicing.errors import InvalidType, StateMismatch
-from slicing.state import slice_groups as stripes
+from slicing.state import slice_groups
 from slicing.state.format.fingerprint import Fingerprint, fingerprint_of, layout_of
-from slicing.state.format.header import FamilyState, Header, Result, Stripe, from_runs, to_runs
-from slicing.state.slice_groups import page_stripe
+from slicing.state.format.header import FamilyState, Header, Result, SliceGroup, from_runs, to_runs
+from slicing.state.slice_groups import slices_per_group
 from slicing.windows.time.slices import Slicing
 
 
@@ -45,7 +45,7 @@ def test_a_header_reads_back():
     stream.step(evenly(stream.family, range(60, 63)))
     head = Header.from_text(stream.store.text)
     assert head.fresh
-    assert head.stripes
+    assert head.slice_groups
     assert head.lists
     assert Header.from_text(head.to_text()) == head
     assert Header.from_text(head.to_text()).to_text() == stream.store.text
@@ -128,13 +128,13 @@ def test_cuts_are_stored_in_runs():
         assert from_runs(to_runs(cuts)) == cuts
 
 
-def test_stripes_that_nobody_looks_into_stay_runs():
+def test_slice_groups_that_nobody_looks_into_stay_runs():
     cuts = [[0, 1, 1, 0], [1, 2, 1, 0], [2, 4, 1, 0]]
-    head = header(stripes={2: Stripe([*cuts], [[7, 8, 10, 0, 0]]), 5: Stripe([[0, 4, 2, 0]])})
+    head = header(slice_groups={2: SliceGroup([*cuts], [[7, 8, 10, 0, 0]]), 5: SliceGroup([[0, 4, 2, 0]])})
     read = Header.from_text(head.to_text())
-    read.stripes[2].cuts.append([4, 5, 1, 0])
-    assert read.stripes[5]._cuts is None
-    assert Header.from_text(read.to_text()).stripes[2].cuts == [*cuts, [4, 5, 1, 0]]
+    read.slice_groups[2].cuts.append([4, 5, 1, 0])
+    assert read.slice_groups[5]._cuts is None
+    assert Header.from_text(read.to_text()).slice_groups[2].cuts == [*cuts, [4, 5, 1, 0]]
     assert sorted(map(tuple, head.spans().tolist())) == [(8, 9), (8, 10), (9, 10), (10, 12), (20, 24)]
 
 
@@ -279,19 +279,19 @@ def test_a_version_is_a_text():
         Aggregate(lambda: 0, total, version=2)
 
 
-# Stripes of pages.
+# Slice groups of pages.
 
 
-def test_stripes_of_a_checkpoint_stay_as_they_are(monkeypatch):
+def test_slice_groups_of_a_checkpoint_stay_as_they_are(monkeypatch):
     """What new ones have may change, whatever trees do with theirs."""
     stream, closes = warm(60, cases("sum", "most")), 0
-    assert stream.bucket().head.layout["stripe"] == page_stripe(60)
-    monkeypatch.setattr(stripes, "page_stripe", lambda longest: 5)
+    assert stream.bucket().head.layout["stripe"] == slices_per_group(60)
+    monkeypatch.setattr(slice_groups, "slices_per_group", lambda longest: 5)
     for window in range(1, 30):
         stream.step(evenly(stream.family, [window + 59]), watermark_of(stream.family, window + 1))
-        closes += len(stream.bucket().head.stripes) > 0
+        closes += len(stream.bucket().head.slice_groups) > 0
     assert closes
-    assert stream.bucket().head.layout["stripe"] == page_stripe(60) == 8
+    assert stream.bucket().head.layout["stripe"] == slices_per_group(60) == 8
     stream.drain()
     other = warm(60, cases("sum"))
     assert other.bucket().head.layout["stripe"] == 5

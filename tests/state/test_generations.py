@@ -139,7 +139,7 @@ def test_every_page_has_the_generation_in_which_it_was_written():
         "version": "combinators.max",
         "partial": ["value bigint"],
     }
-    shape = line.strategy.bucket(line.grace, line.fingerprint, opened_store(line), line.emission).shape
+    shape = line.execution_plan.bucket(line.grace, line.fingerprint, opened_store(line), line.emission).shape
     added = kernel("gap", C.max("gap").resolve(("bigint",)))
     changed = replace(shape, kernels=(shape.kernels[2], shape.kernels[0], added))
     (block,) = line.shipped([[line_time(line), 1, 5, "a", 1]])

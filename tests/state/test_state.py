@@ -17,8 +17,7 @@ from slicing.assembly.trees import nodes, three_layer
 from slicing.assembly.trees.node_keys import NodeKey, Part
 from slicing.engines.sliced import closing
 from slicing.errors import FunctionFailed, InvalidType, StateMismatch
-from slicing.state import pages
-from slicing.state import slice_groups as stripes
+from slicing.state import pages, slice_groups
 from slicing.windows.time.slices import Slicing
 
 COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
@@ -292,7 +291,7 @@ def test_an_ordered_aggregate_takes_late_records_in_the_order_of_slices(place):
 @pytest.mark.parametrize("late", [[], [3, 4, 11]], ids=["in order", "with late records"])
 @pytest.mark.parametrize("chosen", [COMMUTATIVE, WITH_ORDER], ids=["commutative", "ordered"])
 def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     stream, written = warm(60, chosen, keys=2), Counter()
     put = pages.Pages.put
 
@@ -317,10 +316,10 @@ def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):
 @pytest.mark.parametrize("behind", [0.01, 0.2], ids=["few", "many"])
 def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatch):
     """A share of the records of each micro-batch belongs to the 4 slices before it, of which the rest has come."""
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
-    put_ahead, written = stripes.Stripes.put_ahead, []
-    for ahead in (put_ahead, lambda self, block, first, end: block):
-        monkeypatch.setattr(stripes.Stripes, "put_ahead", ahead)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
+    put_complete, written = slice_groups.SliceGroups.put_complete, []
+    for put in (put_complete, lambda self, block, first, end: block):
+        monkeypatch.setattr(slice_groups.SliceGroups, "put_complete", put)
         stream, rng = Stream(hopping(100), cases("rows", "sum"), judged=False), np.random.default_rng(0)
         rows = 0
         for first in range(0, 400, 20):
@@ -336,22 +335,22 @@ def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatc
 
 
 def test_slices_that_leave_when_they_have_entered_are_not_cut(monkeypatch):
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     stream = warm(60, COMMUTATIVE)
     for first in range(60, 300, 60):
         stream.step(evenly(stream.family, range(first, first + 60)), watermark_of(stream.family, first - 59))
-        stripes_ = stream.bucket().head.stripes
-        assert max(stripes_) * stream.family.stripe < stream.family.entered(stream.bucket().head.next_to_fire)
+        groups = stream.bucket().head.slice_groups
+        assert max(groups) * stream.family.stripe < stream.family.entered(stream.bucket().head.next_to_fire)
     stream.drain()
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chosen", "at_a_time"), [(COMMUTATIVE, 1), (WITH_ORDER, 7), (COMMUTATIVE, 30)])
 def test_slices_cut_before_they_enter_take_more_records(chosen, at_a_time, monkeypatch):
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     stream = warm(60, chosen)
     stream.step(evenly(stream.family, range(60, 110), keys=2), stream.watermark)
-    cut = [key * 8 + cut[0] for key, stripe in stream.bucket().head.stripes.items() for cut in stripe.cuts]
+    cut = [key * 8 + cut[0] for key, group in stream.bucket().head.slice_groups.items() for cut in group.cuts]
     assert max(cut) > 100 > stream.family.entered(1)
     for window in range(1, 50, at_a_time):
         more = evenly(stream.family, [61 + window, 100, 109], keys=3, value=lambda index, key: -key)
@@ -447,7 +446,7 @@ def steady(tree, n):
     """Combines per window and key and bytes read per close, for a stream that never closed many windows at once."""
     case, calls = counting(tree == "two_layer")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stripes, "MOST_AT_ONCE", 1)
+        patch.setattr(slice_groups, "MOST_AT_ONCE", 1)
         stream = warm(n, [case], [tree], keys=40, judged=False)
     first = stream.family.stripe + 1
     steps = period(stream.family)
@@ -523,7 +522,7 @@ def test_no_page_is_read_while_nothing_closes_and_nothing_is_merged():
 
 
 def test_the_header_stays_small(monkeypatch):
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)  # a page for every slice: the longest directory there can be
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)  # a page for every slice: the longest directory there can be
     stream = warm(10_080, cases("sum", "floats"), judged=False)
     sizes = []
     for window in range(1, stream.family.stripe + 20):

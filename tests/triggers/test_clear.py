@@ -99,7 +99,7 @@ def test_what_is_forgotten_is_what_closes_and_what_is_purged(kind, trigger, seed
     clearing(model, trigger.n, disjoint)
     for batch, records, watermark in batches:
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()  # another process goes on
+            bucket_cache._entries.clear()  # another process goes on
         now += rng.choice([0, 1, 2, 6])
         trigger.log.clear()
         found = {place: result(row) for place, row in run(batch, now).items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slicing.triggers import by_delta
-from slicing.triggers.by_delta import ByDelta, DeltaMemory, walked
+from slicing.triggers.by_delta import ByDelta, DeltaMemory, find_firings
 from slicing.triggers.candidates import Candidates
 
 VALUES = (0.0, -0.0, 1.0, 2.5, -3.0, 7.0, math.inf, -math.inf, 1e308, -1e308)
@@ -37,7 +37,7 @@ def test_a_walk_is_that_of_a_loop(monkeypatch, left):
         newest = [rng.choice([math.nan, *VALUES]) for _ in range(count)]
         threshold = rng.choice([0.0, 0.5, 4.0, 1e9])
         arguments = np.array(made), np.array(reference), np.array(newest), threshold
-        for ours, wanted in zip(walked(pairs, *arguments), one_by_one(pairs.tolist(), *arguments), strict=True):
+        for ours, wanted in zip(find_firings(pairs, *arguments), one_by_one(pairs.tolist(), *arguments), strict=True):
             np.testing.assert_array_equal(ours, np.array(wanted), err_msg=f"seed {seed}")
 
 
@@ -45,7 +45,7 @@ def test_many_firings_of_a_key_cost_time_in_proportion():
     def seconds(records):
         values = np.arange(records) % 2.0
         begun = time.process_time()
-        fired, _, _ = walked(np.zeros(records, np.int64), values, np.full(1, np.nan), np.full(1, np.nan), 0.5)
+        fired, _, _ = find_firings(np.zeros(records, np.int64), values, np.full(1, np.nan), np.full(1, np.nan), 0.5)
         assert fired.all()
         return time.process_time() - begun
 

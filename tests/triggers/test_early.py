@@ -379,7 +379,7 @@ def families(made, name, seed, trigger, wide=False):
 def world(kind, seed, trigger):
     """A bucket that hears, and micro-batches of whole records."""
     one = Scenario(kind, trigger, results=("sum", "highest"))
-    tell = hearing(one, one.strategy.first_stage((0,)), trigger)
+    tell = hearing(one, one.execution_plan.first_stage((0,)), trigger)
 
     def run(batch, now):
         records, watermark = batch
@@ -499,7 +499,7 @@ def compared(rng, run, model, batches, firings):
     now = 0
     for batch, records, watermark in batches:
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()  # another process goes on
+            bucket_cache._entries.clear()  # another process goes on
         now += rng.choice([0, 1, 2, 6])
         found = {place: result(row) for place, row in run(batch, now).items()}
         wanted = model.step(records, watermark, firings, now)
@@ -555,7 +555,7 @@ def test_a_micro_batch_that_runs_again_fires_the_same_pairs(name, conditions):
         first, _ = one.step(records, watermark, 2 * now)
         vars(store).update(before)
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()
+            bucket_cache._entries.clear()
         assert one.step(records, watermark, 2 * now)[0] == first
         fired += sum(place[1] == "early" for place in first)
     assert fired > 5
@@ -623,7 +623,7 @@ def test_sliding_windows_wait_since_the_unit_of_a_record_whether_they_are_new_or
     window, grace = sliding("4 milliseconds", unit="2 milliseconds", right=False), 100_000
     trigger = early(records=2, per="window", after="20 milliseconds", by="event")
     one = Scenario(Sliding(window), trigger, grace, results=("sum",))
-    tell = hearing(one, one.strategy.first_stage((0,)), trigger)
+    tell = hearing(one, one.execution_plan.first_stage((0,)), trigger)
     fired = []
     for records, watermark in [([(12_000, 1, 1)] * 2, 0), ([(11_000, 1, 5)], 0), ([], 29), ([], 30), ([], 31)]:
         made = [(*record, 0) for record in records]

@@ -43,7 +43,7 @@ def sessions_fired(window, trigger, batches, grace=0, kinds=("early",)):
     """Rows of some kinds of each micro-batch: (number, key, start, end, sum), in milliseconds, as `grace` is."""
     one = Scenario(Sessions(window), trigger, 1000 * grace, results=("sum",), key="string")
     for number, records, watermark in batches:
-        bucket_cache._kept.clear()
+        bucket_cache._entries.clear()
         made = [(1000 * r["time"], r["key"], r["value"], 1000 * r.get("gap", 0)) for r in records]
         for (kind, key, _, start, end), (row, _) in one.emit(made, watermark).items():
             if kind in kinds:
@@ -94,7 +94,7 @@ def fired(family, trigger, batches):
     """Early rows of each micro-batch: (number, key, start, sum), in milliseconds."""
     one = Together([family], [CASES["sum"]], 0, trigger)
     for number, records, watermark in batches:
-        bucket_cache._kept.clear()
+        bucket_cache._entries.clear()
         made = [(1000 * each["time"], each["key"], each["value"]) for each in records]
         for (_, kind, key, start, _), (row, _) in one.step(made, watermark)[0].items():
             if kind == "early":
@@ -194,7 +194,7 @@ def test_a_buffer_has_room_for_a_window_as_it_is_stored():
 def test_the_size_of_a_window_is_that_of_what_is_shipped_for_it(window):
     trigger = early(after="1 second")
     run = local_runner._Run(window, trigger, 0)
-    assert run.bucket(trigger).pair_bytes == run.strategy.shipping.pair_bytes > 8
+    assert run.bucket(trigger).pair_bytes == run.execution_plan.shipping.pair_bytes > 8
 
 
 PURGED = "purging(count(4))"

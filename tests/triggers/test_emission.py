@@ -50,8 +50,7 @@ from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.costs import MERGING
 from slicing.state import bucket_cache as memory
-from slicing.state import lists, pages
-from slicing.state import slice_groups as stripes
+from slicing.state import lists, pages, slice_groups
 from slicing.state.store import MemoryStore
 from slicing.triggers.change import OnChange
 from slicing.triggers.early_by_count import EarlyByCount
@@ -107,7 +106,7 @@ def streamed(strategy, family, cases, emission, grace):
 @pytest.mark.parametrize("mode", ["on_close()", *MODES])
 def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
     """8 slices in a micro-batch, of windows of 12; they close in the next one, when a record comes to one of them."""
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     monkeypatch.setattr(memory, "KEPT_BYTES", kept)
     emission = MODES.get(mode, on_close())
     grace = 5000 if emission.fires_late else 0
@@ -116,7 +115,7 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
         records = evenly(stream.family, [first - 3, *range(first, first + 8)], keys=2)
         stream.step(records, int(stream.family.slice_start(first)) // 1000, now=first)
         head = stream.bucket().head
-        spans = [key * head.layout["stripe"] + cut[1] for key, each in head.stripes.items() for cut in each.cuts]
+        spans = [key * head.layout["stripe"] + cut[1] for key, each in head.slice_groups.items() for cut in each.cuts]
         ahead += max(spans, default=0) > stream.family.entered(head.next_to_fire)
     assert ahead > 5
     stream.drain()
@@ -325,7 +324,7 @@ def test_windows_that_a_total_is_not_of(kept):
 
     def step(slices, watermark):
         if not kept:
-            memory._kept.clear()
+            memory._entries.clear()
         return [window for _, _, window in stream.step(evenly(stream.family, slices), watermark)]
 
     assert step(range(6, 11), 0) == [7]
@@ -419,11 +418,11 @@ def test_micro_batches_inside_a_slice_neither_read_nor_fold_its_window(n, monkey
 def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
     stream = EmittingStream(hopping(60), cases("sum"), LATEST)
     stream.step(evenly(stream.family, range(120), 5), 0)
-    ((_, kept),) = [each for each in memory._kept.items() if each[0] == stream.bucket().head.nonce]
-    monkeypatch.setattr(memory, "KEPT_BYTES", kept.slices_bytes)
+    ((_, entry),) = [each for each in memory._entries.items() if each[0] == stream.bucket().head.nonce]
+    monkeypatch.setattr(memory, "KEPT_BYTES", entry.slices_bytes)
     stream.step(evenly(stream.family, [119], 5), 0)
     bucket = stream.bucket()
-    assert bucket.slices.recent.first == windows_slices.FOREVER
+    assert bucket.slices.cache.first == windows_slices.FOREVER
     bucket.accept([stream.shipped(evenly(stream.family, [119], 5))])
     assert sum(map(len, bucket.close(moment(0)))) == 5
     assert bucket.pages.read == 0
@@ -432,7 +431,7 @@ def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
     bucket = stream.bucket()
     bucket.accept([stream.shipped(evenly(stream.family, [119], 5))])
     list(bucket.close(moment(0)))
-    assert not memory._kept
+    assert not memory._entries
 
 
 class Marks:
@@ -490,13 +489,13 @@ def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
 
 @pytest.mark.parametrize("mode", ["on_update()", "on_update(latest_only=True)", "on_change()"])
 def test_a_process_forgets_the_keys_and_the_values_that_have_gone(mode, monkeypatch):
-    monkeypatch.setattr(memory, "_kept", memory.OrderedDict())
+    monkeypatch.setattr(memory, "_entries", memory.OrderedDict())
     stream = EmittingStream(hopping(3), cases("highest"), MODES[mode])
     for index in range(60):
         stream.step([(index * 1000, index, index)], index)
         stream.taken = stream.taken[-6:]
-        for kept in memory._kept.values():
-            for block in [*kept.parts, *kept.beside.values()]:
+        for entry in memory._entries.values():
+            for block in [*entry.parts, *entry.derived.values()]:
                 assert len(block.names) <= 8
                 assert len(block.dictionaries[0]) <= 16
 
@@ -518,9 +517,9 @@ def test_slices_that_were_given_up_are_read_and_not_taken_from_what_is_still_the
     """A part of what is kept has slices before the first one that is kept, until they are half of it."""
     shape = shape_of(hopping(4), cases("rows"))
     block = block_of(shape, cases("rows"), evenly(shape.family, range(20)))
-    first = memory.Recent(shape, "", "all", lambda low, high: [block.between(low, high)])
+    first = memory.BucketCache(shape, "", "all", lambda low, high: [block.between(low, high)])
     list(first.slices([(5, windows_slices.FOREVER)], keep=5))
-    again = memory.Recent(shape, first.keep(8), "all", first.read)
+    again = memory.BucketCache(shape, first.keep(8), "all", first.read)
     assert (again.first, again._parts[0].index[0]) == (8, 5)
     assert [n for part in again.slices([(6, windows_slices.FOREVER)], keep) for n in part.records] == [1] * 14
     assert again.first == (6 if keep else 8)
@@ -533,9 +532,9 @@ def test_records_touch_at_most_the_slices_around_them():
     stream.step(evenly(stream.family, range(0, 300)), 0)
     asked = []
     bucket = stream.bucket()
-    recent = bucket.slices.recent
-    recent.first, recent._parts = 1 << 62, []
-    recent.read = lambda low, high: asked.append((low, high)) or bucket.slices._all(low, high)
+    cache = bucket.slices.cache
+    cache.first, cache._parts = 1 << 62, []
+    cache.read = lambda low, high: asked.append((low, high)) or bucket.slices._all(low, high)
     bucket.accept([stream.shipped([(100_500, 1, 1)])])
     list(bucket.close(moment(0)))
     assert asked == [(96, 105)]
@@ -574,7 +573,7 @@ def test_emission_changes_on_a_live_state(at_once, monkeypatch):
 
     Where slices come several at once, most are cut under the emission before the one under which they enter.
     """
-    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     modes = [on_close(), on_update(), on_change(), on_close(), early(records=2), on_change(drained=True), on_close()]
     modes += [LATEST, on_update(), LATEST, early(records=2), LATEST]
     family = hopping(8)
@@ -599,7 +598,7 @@ def test_what_the_process_keeps_goes_with_its_emission(other, elsewhere, monkeyp
     stream.emission = other
     with monkeypatch.context() as patch:
         if elsewhere:
-            patch.setattr(memory, "_kept", OrderedDict())
+            patch.setattr(memory, "_entries", OrderedDict())
         stream.step([], 0)
     stream.emission, stream.since = early(records=3), []
     assert stream.step(evenly(stream.family, [6]), 0) == {}
@@ -624,7 +623,7 @@ def run_changing_stream(before, after, seed, monkeypatch, strategy):
     """From one emission to another and back, at random micro-batches of a random stream."""
     rng = np.random.default_rng(seed)
     monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
-    monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 16_000])))
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", int(rng.choice([1, 16_000])))
     family, grace = random_slicing(rng, seed), int(rng.choice([2000, 7000, 30_500])) * 1000
     chosen = CHANGING if "on_change" in before + after else cases("sum", "most", "rows")
     stream = streamed(strategy, family, chosen, BY_EVENTS[before], grace)

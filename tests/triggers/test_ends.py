@@ -44,8 +44,8 @@ class Ended:
         self.shape = shape_of(window.family, self.cases, ("bigint",))
         arguments = tuple((at,) for at in range(len(self.cases)))
         asked = Aggregation(self.shape, ("merging",) * len(self.cases), arguments, ends=ends)
-        self.strategy = support_of(window).strategy(asked)
-        self.bucket = partial(self.strategy.bucket, 0, FINGERPRINT, self.store, trigger)
+        self.execution_plan = support_of(window).execution_plan(asked)
+        self.bucket = partial(self.execution_plan.bucket, 0, FINGERPRINT, self.store, trigger)
 
     def shipped(self, records):
         """What one input partition ships of records (time, key, value, gap)."""
@@ -55,8 +55,8 @@ class Ended:
         columns |= {f"v{i}": case.argument(pa.array(values, pa.int64())) for i, case in enumerate(self.cases)}
         batch = pa.RecordBatch.from_pydict(columns)
         cut = len(records) // 2
-        rows = pa.Table.from_batches(self.strategy.first_stage((0,))([batch.slice(0, cut), batch.slice(cut)]))
-        return self.strategy.shipped(rows.to_pydict())
+        rows = pa.Table.from_batches(self.execution_plan.first_stage((0,))([batch.slice(0, cut), batch.slice(cut)]))
+        return self.execution_plan.shipped(rows.to_pydict())
 
     def rows(self, frames):
         """As of others; with gaps of records a window may lie in that of a session before it."""
@@ -176,7 +176,7 @@ def stream(rng, batches, gap=10_000, spread=3, keys=3):
 def world(window, conditions="when", final=True):
     arguments, options = WITH[conditions]
     one = Ended(window, early(when="marked", ends=True, final=final, **arguments))
-    tell = hearing(one, one.strategy.first_stage((0,)), one.emission)
+    tell = hearing(one, one.execution_plan.first_stage((0,)), one.emission)
     return one, tell, Model(window, Firings(**options, when=True, disjoint=True))
 
 
@@ -206,7 +206,7 @@ def test_rows_are_those_of_raw_records(kind, conditions, seed):
     rng, now, late, seen = random.Random(seed), 0, 0, set()
     for records, watermark in batches_of(seed):
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()  # another process goes on
+            bucket_cache._entries.clear()  # another process goes on
         now += rng.choice([0, 1, 2, 6])
         refused, found = stepped(one, tell, records, watermark, now)
         late += refused
@@ -251,10 +251,10 @@ def test_bounded_input_has_the_same_sessions(kind):
     records = [record for records, _ in batches_of(7, 50) for record in records]
     heard = []
     one.bucket = lambda: type("Hears", (), {"hear": lambda self, blocks, _: heard.extend(blocks)})()
-    hearing(one, one.strategy.first_stage((0,)), one.emission)(records)
+    hearing(one, one.execution_plan.first_stage((0,)), one.emission)(records)
     one.bucket()
     shipped = [block for part in (records[::2], records[1::2]) for block in one.shipped(part)]
-    found = one.rows(one.strategy.all_ended(shipped, one.emission.signals, heard))
+    found = one.rows(one.execution_plan.all_ended(shipped, one.emission.signals, heard))
     model.watermark = -(1 << 50)
     wanted = model.step(records, 1 << 43, 0)
     assert results(found) == {place: truth(values)[1:] for place, values in wanted.items()}
@@ -287,7 +287,7 @@ def test_a_micro_batch_that_runs_again_has_the_same_rows():
         first = stepped(one, tell, records, watermark, now)
         vars(one.store).update(before)
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()
+            bucket_cache._entries.clear()
         assert stepped(one, tell, records, watermark, now) == first
 
 
@@ -296,7 +296,7 @@ def test_a_checkpoint_with_ended_sessions_refuses_a_trigger_that_does_not_end_th
     stepped(one, tell, [(0, 1, 5, 0)], 0, 0)
     plain = Ended(WINDOWS["a gap"], on_close(), ends=False)
     with pytest.raises(StateMismatch, match=r"on_close\(\) does not keep them apart. Go on with early\(when"):
-        plain.strategy.bucket(0, FINGERPRINT, one.store, on_close())
+        plain.execution_plan.bucket(0, FINGERPRINT, one.store, on_close())
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from slicing.content.records import Records, decode_records, encode_records
 from slicing.engines.eager.bucket import EagerBucket
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.support_of import support_of
-from slicing.state.format.header import Stripe
+from slicing.state.format.header import SliceGroup
 from slicing.triggers.emission import on_close
 from slicing.windows.time.slices import Slicing
 
@@ -39,7 +39,7 @@ def records_of(stream, records):
 
 
 class EagerStream(Stream):
-    """The same of a bucket of the eager strategy."""
+    """The same of a bucket of the eager plan."""
 
     def bucket(self):
         """What the next micro-batch sees."""
@@ -59,7 +59,7 @@ def arguments(stream):
 
 def chosen_strategy(stream):
     trees = (EAGER,) * len(stream.cases) if isinstance(stream, EagerStream) else tuple(stream.trees)
-    return support_of(tumbling("1 second")).strategy(Aggregation(stream.shape, trees, arguments(stream)))
+    return support_of(tumbling("1 second")).execution_plan(Aggregation(stream.shape, trees, arguments(stream)))
 
 
 def rows_of(stream, block):
@@ -241,7 +241,7 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
     """Pages overlap, lie apart, and have slices of which all windows have gone out."""
     rng = np.random.default_rng(seed)
     bucket = Stream(hopping(30), cases("sum")).bucket()
-    head, length = bucket.head, bucket.slices.stripes.length
+    head, length = bucket.head, bucket.slices.slice_groups.length
     head.next_to_fire = int(rng.integers(0, 200))
 
     def spans(low, high, count):
@@ -255,7 +255,9 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
     for key in rng.choice(60, int(rng.integers(0, 6)), replace=False).tolist():
         cuts, loose = spans(0, length, int(rng.integers(0, 3))), spans(0, length, int(rng.integers(0, 2)))
         whole = [(key * length + first, key * length + end) for first, end in (*cuts, *loose)]
-        head.stripes[key] = Stripe([[*cut, 1, 0] for cut in cuts], [[0, *span, 0, 0] for span in whole[len(cuts) :]])
+        head.slice_groups[key] = SliceGroup(
+            [[*cut, 1, 0] for cut in cuts], [[0, *span, 0, 0] for span in whole[len(cuts) :]]
+        )
         slices |= {i for span in whole for i in range(*span)}
     slices = {i for i in slices if i >= head.next_to_fire}
     windows = {w for i in slices for w in range(i - 29, i + 1) if w >= head.next_to_fire}

@@ -35,7 +35,7 @@ from test_unbounded import records as unbounded_records
 from slicing import InvalidValue, Trigger, counting, cumulating, hopping, session, sliding, tumbling, unbounded
 from slicing.engines.looking import Look
 from slicing.stages import local_runner
-from slicing.stages.preaggregate import Ship
+from slicing.stages.preaggregate import ShuffleRecords
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
@@ -74,7 +74,7 @@ def purging(model):
 def eager(chosen, step):
     def build(seed, trigger):
         one = Eager(chosen, CHOSEN, 3 * step, trigger)
-        tell = hearing(one, Ship(one.shape, (0,)), trigger)
+        tell = hearing(one, ShuffleRecords(one.shape, (0,)), trigger)
 
         def run(batch, now):
             tell(batch[0])
@@ -116,7 +116,7 @@ def test_a_window_that_never_closes_drops_them_too(conditions):
     one, model, firings = Forever(early(**arguments, final=False, purge=True)), OfKeys(), Firings(**options)
     model.disjoint = False
     purging(model)
-    tell = hearing(one, Ship(one.shape, (0,)), one.emission)
+    tell = hearing(one, ShuffleRecords(one.shape, (0,)), one.emission)
     rng, now, fired = random.Random(7), 0, 0
     for _ in range(40):
         one.held = rng.random() < 0.5
@@ -181,7 +181,7 @@ def test_a_trigger_of_ones_own_drops_what_it_says(kind, seed):
     actions = Actions(2, purged, place)
     for now, (batch, records, watermark) in enumerate(batches, 1):
         if rng.random() < 0.5:
-            bucket_cache._kept.clear()
+            bucket_cache._entries.clear()
 
         def rows(self, firings, now):
             pairs = self.pairs()
@@ -284,5 +284,5 @@ def test_a_timeline_counts_late_records_of_windows_that_drop_theirs(clock):
     times = [[100_000, 200_000], [5_000_000], [300_000], [5_100_000, 300_000]]
     replay = local_runner.stream(tumbling("1 second"), times, 0, trigger, clock=clock, by_clock=clock is not None)
     if clock is None:
-        assert [each.fates for each in replay.batches][2:4] == [("taken",), ("taken", "late")]
+        assert [each.outcomes for each in replay.batches][2:4] == [("taken",), ("taken", "late")]
     assert replay.rows[0].records == 2

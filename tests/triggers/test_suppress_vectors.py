@@ -78,7 +78,7 @@ def replay(case):
     tell = hearing(one, PreAggregate(one.shape, ((0,),), (0,)), trigger)
     names, watermark = [], 0
     for number, (time, records) in enumerate(updates(case)):
-        bucket_cache._kept.clear()
+        bucket_cache._entries.clear()
         names += [key for key, _ in records if key not in names]
         made = [(1000 * time, names.index(key), value) for key, value in records]
         tell(made)

@@ -104,9 +104,9 @@ class CountingBucket(Bucket):
         super().__init__(fingerprint, store, trigger, [0])
         self.content, self.ttl = content, None if ttl is None else ttl // 1000
         self.shape = with_origin(content.stored)
-        self.recent = self.open_cache(self.shape)
+        self.cache = self.open_cache(self.shape)
         nodes = PageLists(self.pages, COUNTED, self.shape)
-        self.ledger = Ledger(nodes, COUNTED, known_rows(nodes, COUNTED, self.recent.beside))
+        self.ledger = Ledger(nodes, COUNTED, known_rows(nodes, COUNTED, self.cache.derived))
         self._accepted: list[Records] = []
         self.open_count = 0
 
@@ -160,7 +160,7 @@ class CountingBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows in the bucket cache."""
-        return self.recent.keep(0, {COUNTED: self.ledger.kept} if self.ledger.kept else {})
+        return self.cache.keep(0, {COUNTED: self.ledger.cached} if self.ledger.cached else {})
 
     def extent(self) -> dict[str, int]:
         """Count the keys with open windows, and the stored rows of these keys."""

@@ -33,7 +33,7 @@ from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore, Store
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Refused, is_late
+from slicing.triggers.lateness import Late, RefusedRows, is_late
 from slicing.triggers.panes import Panes
 from slicing.triggers.required_delay import joined
 from slicing.triggers.trigger import Trigger
@@ -89,7 +89,7 @@ class EagerBucket(Bucket):
             late_for_all,
             late_for_some,
             tuple(
-                Refused(
+                RefusedRows(
                     late_records(each.family, shipped, each.state.first_accepting),
                     each.state.first_accepting,
                     self.head.watermark,

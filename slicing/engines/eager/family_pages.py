@@ -28,7 +28,7 @@ from slicing.windows.families.family import Family, emitted_before, emitted_from
 class FamilyPages(FamilyProgress):
     """The windows of one family, over its pages. `number` is the position of the family.
 
-    `beside` are aligned families with windows that are not longer: their results are in the wide rows of this family.
+    The windows of `aligned_families` are not longer; their results are in the wide rows of this family.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class FamilyPages(FamilyProgress):
         prefix = of_family(self.state.id)
         self.windows = WindowPages(shape, arguments, pages, prefix, mode)
         self.newest = NewestSlices(shape, pages, self.windows, prefix)
-        self.beside: Sequence[FamilyPages] = ()
+        self.aligned_families: Sequence[FamilyPages] = ()
         self.primary: Family | None = None  # the primary family of its wide rows
         self._purged: list[Block] = []
 
-    def put_beside(self, others: Sequence[FamilyPages]) -> None:
+    def put_aligned(self, others: Sequence[FamilyPages]) -> None:
         """Emit the results of other families in the wide rows of this one."""
-        self.beside, self.by_end = others, True
+        self.aligned_families, self.by_end = others, True
         for each in others:
             each.primary, each.by_end = self.family, True
 
@@ -132,9 +132,9 @@ class FamilyPages(FamilyProgress):
 
     def complete(self, frame: Windows, page_of: PageOf = PAGE) -> Windows:
         """Return a frame with its aligned windows."""
-        if not self.beside:
+        if not self.aligned_families:
             return frame
-        return replace(frame, aligned=tuple(each.filled(frame, page_of) for each in self.beside))
+        return replace(frame, aligned=tuple(each.filled(frame, page_of) for each in self.aligned_families))
 
     def filled(self, frame: Windows, page_of: PageOf) -> Windows:
         """Return the windows of this family that are aligned with those of a frame, for the same keys."""

@@ -52,7 +52,7 @@ from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.candidates import OF_CONDITIONS
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Missed, Refused
+from slicing.triggers.lateness import ClosedWindows, Late, RefusedRows
 from slicing.triggers.panes import Panes
 from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
@@ -64,13 +64,13 @@ MERGED = "merged"
 
 
 @dataclass(frozen=True)
-class RefusedSessions(Refused[Ending]):
+class RefusedSessions(RefusedRows[Ending]):
     """Late intervals; each is late for the only session to which it could belong."""
 
-    def missed(self, family: Family, slices: Array) -> Missed:
+    def missed(self, family: Family, slices: Array) -> ClosedWindows:
         """Return one missed session for each interval; no other session accepts it."""
         one = np.ones(len(slices), dtype=np.int64)
-        return Missed(one, np.zeros_like(one), one.astype(bool))
+        return ClosedWindows(one, np.zeros_like(one), one.astype(bool))
 
     def holds(self, records: EndingRecords) -> Array:
         """Return which records were refused, `bool[n]`: exactly those whose interval lies in a refused interval."""
@@ -131,7 +131,7 @@ class SessionBucket(Bucket):
         super().__init__(fingerprint, store, trigger, [self._closed_by(0, wait)])
         # Progress is in ends of sessions: all sessions that end by a mark have fired, or accept no more records.
         self.progress = Progress(self.head.families[0], self._closed_by, wait, grace, self.pages.is_new)
-        self.recent = self.open_cache(self.shape)
+        self.cache = self.open_cache(self.shape)
         self.rows, self.emitted_rows = self._rows(SESSIONS, self.shape), self._rows(EMITTED, self.marks)
         self._lists = {SESSIONS: self.rows, EMITTED: self.emitted_rows}
         self._check_ended()
@@ -152,7 +152,7 @@ class SessionBucket(Bucket):
 
     def _rows(self, name: str, shape: Shape) -> OpenRows:
         nodes = PageLists(self.pages, name, shape)
-        known = known_rows(nodes, name, self.recent.beside)
+        known = known_rows(nodes, name, self.cache.derived)
         return OpenRows(nodes, name, known, self._merging(shape), self._meet)
 
     def _merging(self, shape: Shape) -> Callable[[Block], Block]:
@@ -288,7 +288,7 @@ class SessionBucket(Bucket):
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
         """Return the open sessions, or those that close. They always have trigger state, because sessions may merge."""
         sessions, is_open = self._merged[0], self._is_about_to_close() if closing else ~self._closes()
-        held, live = self.recent.beside, has_key(self._open)
+        held, live = self.cache.derived, has_key(self._open)
         made = partial(SessionMemory, sessions, is_open)
         memory = memory_of(self.pages, self.marks, held, self._was_open, remembers or OF_CONDITIONS, made=made)
         keys = KeyCounts(self.pages, self.marks, held, live) if counts_keys else None
@@ -417,8 +417,8 @@ class SessionBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows of sessions and of the retraction log in the bucket cache."""
-        kept = {name: rows.ledger.kept for name, rows in self._lists.items()}
-        return self.recent.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
+        kept = {name: rows.ledger.cached for name, rows in self._lists.items()}
+        return self.cache.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
 
     def _without_records(self, rows: Block, purged: Array) -> Block:
         """Return the rows, those that are purged without their records."""

@@ -79,7 +79,7 @@ class EndedSessionBucket(SessionBucket):
     def __init__(self, *args: Any):
         super().__init__(*args)
         nodes = PageLists(self.pages, ENDED, self.marks)
-        self.ends = Ledger(nodes, ENDED, known_rows(nodes, ENDED, self.recent.beside))
+        self.ends = Ledger(nodes, ENDED, known_rows(nodes, ENDED, self.cache.derived))
         self._new_ends: Block = self.ends.rows().take(slice(0))  # the accepted ends of this micro-batch
 
     def _check_ended(self) -> None:
@@ -171,8 +171,8 @@ class EndedSessionBucket(SessionBucket):
 
     def keep(self) -> str:
         """Keep the rows of sessions, of the retraction log and of the ends in the bucket cache."""
-        kept = {name: rows.ledger.kept for name, rows in self._lists.items()} | {ENDED: self.ends.kept}
-        return self.recent.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
+        kept = {name: rows.ledger.cached for name, rows in self._lists.items()} | {ENDED: self.ends.cached}
+        return self.cache.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
 
 
 def intervals_of(bucket: SessionBucket, shipped: Sequence[Block]) -> Block:

@@ -42,10 +42,10 @@ class OpenRows:
         assert self._void is not None, "what is void is known once rows are loaded"
         if anew or self.meet(self._void, new_rows):
             self.ledger.nodes.save(self.name, live)
-            self.ledger.kept = live
+            self.ledger.cached = live
         else:
             self.ledger.put(rows, live)
-        return self.ledger.kept is live
+        return self.ledger.cached is live
 
     @property
     def count(self) -> int:
@@ -55,4 +55,4 @@ class OpenRows:
     def clear(self) -> None:
         """Remove all rows."""
         self.ledger.nodes.clear()
-        self.ledger.kept = self.ledger.rows().take(slice(0))
+        self.ledger.cached = self.ledger.rows().take(slice(0))

@@ -37,7 +37,7 @@ def matched(shape: Shape, frame: Windows, windows: Array, found: Block) -> Windo
     return Windows(windows, frame.keys, names, records, partials, dictionaries)
 
 
-def beside_all(
+def aligned_all(
     own: Sequence[Windows], members: Sequence[tuple[Shape, Callable[[Array], Array]]], others: Sequence[list[Windows]]
 ) -> Iterator[Windows]:
     """Yield frames with the aligned windows of other families.

@@ -3,14 +3,14 @@
 Slices are authoritative; the trees' nodes are durable caches of them. Everything is a page in a key-value store:
 
     fresh     pages written since the last close, not in any cache yet
-    stripes   for each slice group, the slices that have entered, and slices that were complete when they arrived
+    groups    for each slice group, the slices that have entered, and slices that were complete when they arrived
     late      late records of these slices
     caches    the trees' nodes by name
 
 A slice enters when the first window that holds it closes: then the trees take it in. A micro-batch in which no window
 closes writes the new rows and the header, and reads only small pages, to merge them. A close reads the slices that
-enter, moves the trees forward, and writes the entered slices from fresh pages to their stripes. Expired stripes are
-removed as a whole. All families share `Slices`; a `FamilyWindows` reads the windows of one family.
+enter, moves the trees forward, and writes the entered slices from fresh pages to their slice groups. Expired slice
+groups are removed as a whole. All families share `Slices`; a `FamilyWindows` reads the windows of one family.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from slicing.state.format.list_names import EARLY, PENDING, RUNNING, STATES, THR
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Refused
+from slicing.triggers.lateness import Late, RefusedRows
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.time.slices import FOREVER
@@ -117,7 +117,7 @@ class SlicedBucket(Bucket):
         late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
         self._note_refused(block.index[~accepted])
         late = tuple(
-            Refused(block.take(np.flatnonzero(refuses)), each.state.first_accepting, self.head.watermark)
+            RefusedRows(block.take(np.flatnonzero(refuses)), each.state.first_accepting, self.head.watermark)
             for each, (_, refuses) in zip(self.families, by_family, strict=True)
         )
         open_rows = block if accepted.all() else block.take(np.flatnonzero(accepted))
@@ -142,7 +142,7 @@ class SlicedBucket(Bucket):
             self.head.refused = max(self.head.refused, int(cut.slice_start(cut.slice_at(at) + 1)))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
-        """Store the slices that open windows hold; entered slices are stored in their stripes."""
+        """Store the slices that open windows hold; entered slices are stored in their slice groups."""
         for each in self.families:
             each.fit_trees()
             each.pass_until(until)
@@ -245,7 +245,7 @@ class SlicedBucket(Bucket):
 
     def newest(self) -> Panes:
         """Return the latest window of each key that holds a new row, from a total that is kept per key."""
-        latest = self._latest = Latest(self.leading, self.slices.recent.beside)
+        latest = self._latest = Latest(self.leading, self.slices.cache.derived)
         return Panes(lambda: self._each(lambda each: latest.newest(each, self.new) if len(self.new) else iter(())))
 
     def late(self) -> Panes:
@@ -270,7 +270,7 @@ class SlicedBucket(Bucket):
     def waiting(self) -> WaitingSlices:
         """The open windows that hold a mark of the dirty set."""
         nodes = PageLists(self.pages, EARLY, self.shape.select(()))
-        dirty = DirtySet(nodes, self.slices.recent.beside.get(PENDING))
+        dirty = DirtySet(nodes, self.slices.cache.derived.get(PENDING))
         return WaitingSlices(dirty, lambda: self.new, self._oldest, self._waiting)
 
     def _waiting(self, marks: Block) -> Panes:
@@ -278,7 +278,7 @@ class SlicedBucket(Bucket):
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
         """Return the open pairs, or those that close, of the families with rows of their own."""
-        first, held = self._oldest(), self.slices.recent.beside
+        first, held = self._oldest(), self.slices.cache.derived
         closed_by = self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, held)
         live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
@@ -322,7 +322,7 @@ class SlicedBucket(Bucket):
                 each.step(is_empty=self.head.newest is None)
             self.slices.entered = self._entered
             if self.head.entered is not None:  # a family that needed older slices may have been removed
-                self.slices.stripes.remove_before(self._whole_from)
+                self.slices.slice_groups.remove_before(self._whole_from)
             self.slices.write_incoming()
             return
         assert self.head.newest is not None, "windows close"
@@ -334,7 +334,7 @@ class SlicedBucket(Bucket):
         if is_left:
             newly_entered = self._entered - self.slices.entered
             self.slices.enter(self._fresh, self._entered, self._whole_from)
-            self._settle(self._left)
+            self._fold_late(self._left)
             self.merged.step(newly_entered)
             # The new rows get pages of their own; otherwise the next close would read and write all of them again.
             self.slices.write_incoming()
@@ -351,12 +351,12 @@ class SlicedBucket(Bucket):
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
 
-    def _settle(self, left: int) -> None:
-        """Merge late rows into the stripe that leaves next: two-layer trees will read it slice by slice."""
+    def _fold_late(self, left: int) -> None:
+        """Merge late rows into the slice group that leaves next: two-layer trees will read it slice by slice."""
         subtracts = any("two_layer" in each.trees for each in self.families)
-        if subtracts and self.slices.needs.settles:
+        if subtracts and self.slices.needs.folds_late:
             oldest, since = self._oldest(), self._retained_from
-            self.slices.settle(left, oldest, oldest if since is None else min(oldest, self._whole_from))
+            self.slices.fold_late(left, oldest, oldest if since is None else min(oldest, self._whole_from))
 
     def save(self) -> None:
         """Write the header; remove the caches of other triggers, which this trigger does not update."""
@@ -380,7 +380,7 @@ class SlicedBucket(Bucket):
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
         totals = self._latest.kept() if self._latest else {}
-        return self.slices.recent.keep(oldest, totals | self.kept_early())
+        return self.slices.cache.keep(oldest, totals | self.kept_early())
 
     def cut_at(self) -> list[int]:
         """Return the start of the first stored slice, the end of the last one, and the instants of lateness."""

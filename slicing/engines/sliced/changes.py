@@ -46,7 +46,7 @@ class Changes:
             known, oldest = progress.state.retained_from < first, self._oldest(progress)
             entering = oldest, progress.family.entered(until)
             entered = FOREVER if self._together else progress.family.entered(first)
-            sources = [self.slices.recent.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
+            sources = [self.slices.cache.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
             before = _distance(progress, first, until)
             for partition in key_partitions(progress.shape, sources, first, until, before):
                 (kept, new), inside = partition.blocks, partition.first > first
@@ -67,11 +67,11 @@ class Changes:
 
     def _remember(self, news: InOrder) -> None:
         if news.block is None or not self._together:
-            self.slices.recent.drop()  # rows that are new to one family may already be in stripes for another
+            self.slices.cache.drop()  # rows that are new to one family may already be in slice groups for another
             return
         oldest = min(map(self._oldest, self.families))
         entered = max(progress.family.entered(self._until(progress)) for progress in self.families)
-        self.slices.recent.add(news.block.between(oldest, entered))
+        self.slices.cache.add(news.block.between(oldest, entered))
 
 
 def _distance(progress: FamilyWindows, first: int, until: int) -> int:

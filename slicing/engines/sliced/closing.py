@@ -35,7 +35,7 @@ class Stored(Protocol):
 class CloseRange:
     """The range of one close: windows `first` up to `until` close, and window `end` is the next to close after that.
 
-    stripes: the slices that have entered, in pages.
+    slice_groups: the slices that have entered, in pages.
     fresh: the new rows since the last close of slices before `entered`, all rows of slices that enter now, wherever
         they are stored, and some rows of later slices.
     late: rows of slices that had entered before, which the caches do not contain yet; they are late for some windows.
@@ -47,7 +47,7 @@ class CloseRange:
 
     shape: Shape
     trees: Sequence[str]
-    stripes: Stored
+    slice_groups: Stored
     fresh: InOrder
     late: Sequence[InOrder]
     cache: Callable[[str, Shape], PageLists]
@@ -67,7 +67,10 @@ def at_once(close_range: CloseRange) -> Iterator[tuple[Windows, Block | None]]:
     """Yield the windows of a close, assembled from slices, with all these slices, folded, if they fit into memory."""
     shape, family = close_range.shape, close_range.shape.family
     oldest, end = family.first_slice(close_range.first), family.entered(close_range.until)
-    sources = [close_range.stripes.read(oldest, min(end, close_range.entered)), close_range.fresh.parts(oldest, end)]
+    sources = [
+        close_range.slice_groups.read(oldest, min(end, close_range.entered)),
+        close_range.fresh.parts(oldest, end),
+    ]
     if shape.keeps_records:  # records are concatenated in their order, however they are grouped
         sources = [chain(*sources)]
     for partition in key_partitions(shape, sources, close_range.first, close_range.until):
@@ -87,7 +90,7 @@ class Closing:
     def __init__(self, close_range: CloseRange):
         self.close_range, self.trees = close_range, close_range.trees
         self.shape, self.family = close_range.shape, close_range.shape.family
-        self.stripes, self.fresh = close_range.stripes, close_range.fresh
+        self.slice_groups, self.fresh = close_range.slice_groups, close_range.fresh
         self.first, self.until, self.end = close_range.first, close_range.until, close_range.end
         self.cached = close_range.cached
         self.live = Live(self.shape)
@@ -117,7 +120,7 @@ class Closing:
         if end <= self._held_until:
             return self._held.between(first, end)
         before = min(end, self.close_range.entered)
-        entered = fold(self.shape, [*self.stripes.read(first, before), self.fresh.between(first, before)])
+        entered = fold(self.shape, [*self.slice_groups.read(first, before), self.fresh.between(first, before)])
         return fold(self.shape, [entered, self.fresh.between(max(first, before), end)])
 
     def _hold(self, first: int, end: int) -> None:

@@ -6,8 +6,8 @@ others, the late records are kept for its nodes, too::
 
     slices     | 0 | 1 | 2 | 3 | 4 | 5 |
     minutes        entered up to 5 ----^   takes in slices 3 and 4, and a late row of slice 1
-    hours      entered up to 2 ^           its next close reads 2, 3 and 4 from stripes; its nodes hold 0 and 1, and
-                                           the late row waits for them in a list
+    hours      entered up to 2 ^           its next close reads 2, 3 and 4 from slice groups; its nodes
+                                           hold 0 and 1, and the late row waits for them in a list
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
 from slicing.engines.lateness import FamilyProgress
-from slicing.engines.sliced.aligned import beside_all
+from slicing.engines.sliced.aligned import aligned_all
 from slicing.engines.sliced.closing import CloseRange
 from slicing.engines.sliced.closings import close_of
 from slicing.engines.sliced.slices import Slices
@@ -44,7 +44,7 @@ from slicing.windows.time.slices import FOREVER
 class FamilyWindows(FamilyProgress):
     """One family over the slices of its bucket. `trees` has one tree per kernel; `number` is the family's position.
 
-    `beside` are aligned families with windows that are not longer: their results are in the wide rows of this family.
+    The windows of `aligned_families` are not longer; their results are in the wide rows of this family.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class FamilyWindows(FamilyProgress):
         super().__init__(shape.family, state, wait, grace, is_new, slices.needs.compares)
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
         self.prefix = of_family(self.state.id)
-        self.beside: Sequence[FamilyWindows] = ()
+        self.aligned_families: Sequence[FamilyWindows] = ()
         self.primary: Family | None = None  # the primary family of its wide rows
         self.compared, self.whole = shape, self.complete  # the results that `on_change` compares, and how to get all
         self._late = self.cache(LATE, shape)
@@ -122,7 +122,7 @@ class FamilyWindows(FamilyProgress):
 
     def close(self, fresh: InOrder) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` that hold a record, from the trees."""
-        until, known = min(self.end, self.last + 1), [self, *self.beside]
+        until, known = min(self.end, self.last + 1), [self, *self.aligned_families]
         if until <= self.first:
             for progress in known:
                 progress.forget()
@@ -130,7 +130,7 @@ class FamilyWindows(FamilyProgress):
         with ExitStack() as stack:
             news = stack.enter_context(closing(self.news(fresh)))
             late = {progress.number: [news, stack.enter_context(closing(progress.take_late()))] for progress in known}
-            yield from self._together(news, late, until) if self.beside else self._closed(news, late, until)
+            yield from self._together(news, late, until) if self.aligned_families else self._closed(news, late, until)
 
     def _closed(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
         return self._close(news, late[self.number], (self.first, until, self.end), self.family.entered(self.first))
@@ -146,9 +146,11 @@ class FamilyWindows(FamilyProgress):
                 list(
                     progress._close(news, late[progress.number], progress.aligned(np.array(windows)).tolist(), entered)
                 )
-                for progress in self.beside
+                for progress in self.aligned_families
             ]
-            yield from beside_all(own, [(progress.shape, progress.aligned) for progress in self.beside], others)
+            yield from aligned_all(
+                own, [(progress.shape, progress.aligned) for progress in self.aligned_families], others
+            )
             late = {number: [] for number in late}
             rows = sum(map(len, own))
             low, count = high, max(1, FRAME_ROWS * (high - low) // max(1, rows))
@@ -156,9 +158,9 @@ class FamilyWindows(FamilyProgress):
     def _close(self, news: InOrder, late: Sequence[InOrder], windows: Sequence[int], entered: int) -> Iterator[Windows]:
         first, until, end = windows
         cached, self.state.nodes = self.state.nodes == first, None
-        stripes = self.slices.stripes
+        slice_groups = self.slices.slice_groups
         close_range = CloseRange(
-            self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered
+            self.shape, self.trees, slice_groups, news, late, self.cache, cached, first, until, end, entered
         )
         close = close_of(close_range)
         yield from close.windows()
@@ -176,40 +178,40 @@ class FamilyWindows(FamilyProgress):
         return rows
 
     def news(self, fresh: InOrder) -> InOrder:
-        """Return the new rows since the last close, and entering slices that are already in stripes."""
+        """Return the new rows since the last close, and entering slices that are already in slice groups."""
         entering = self.family.entered(self.first), self.family.entered(self.end)
-        return InOrder(self.shape, chain(self.slices.stripes.read(*entering), fresh.parts()))
+        return InOrder(self.shape, chain(self.slices.slice_groups.read(*entering), fresh.parts()))
 
     def aligned(self, windows: Array) -> Array:
         """Return the windows of this family that end with some windows of its primary family."""
         assert self.primary is not None
         return self.family.first_open(self.primary.window_end(windows) - 1)
 
-    def put_beside(self, others: Sequence[FamilyWindows]) -> None:
+    def put_aligned(self, others: Sequence[FamilyWindows]) -> None:
         """Emit the results of other families in the rows of this one."""
-        self.beside, self.by_end = others, True
+        self.aligned_families, self.by_end = others, True
         for progress in others:
             progress.primary, progress.by_end = self.family, True
 
     @property
     def left(self) -> list[Callable[[Array], Array]]:
         """For each aligned family, a function from slices to the first windows here whose aligned window lacks them."""
-        return [partial(self._left, progress.family) for progress in self.beside]
+        return [partial(self._left, progress.family) for progress in self.aligned_families]
 
     def _left(self, family: Family, slices: Array) -> Array:
         return self.family.first_open(family.window_end(family.last_window(slices) + 1) - 1)
 
     def complete(self, frame: Windows, rows: Block) -> Windows:
         """Return a frame with its aligned windows, assembled from the folded rows of all their slices."""
-        if not self.beside:
+        if not self.aligned_families:
             return frame
         rows = under(rows, frame.names)
-        found = (lookup(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
+        found = (lookup(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.aligned_families)
         return replace(frame, aligned=tuple(found))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """Yield all rows of the keys of `marks` from slice `first` on; each block has some of the keys."""
-        rows = (self.inside(of_keys(part, marks)) for part in self.slices.recent.since(first))
+        rows = (self.inside(of_keys(part, marks)) for part in self.slices.cache.since(first))
         for partition in self.slices.partitioning(first)(self.shape, [rows]):
             yield partition.blocks[0] if partition.is_all else of_keys(partition.blocks[0], marks)
 
@@ -218,9 +220,9 @@ class FamilyWindows(FamilyProgress):
         ranges = self.around(marks)
         if not ranges:
             return
-        newest, recent = self.slices.newest(), self.slices.recent
+        newest, cache = self.slices.newest(), self.slices.cache
         keep = next((low for low, high in ranges if high > newest), None)
-        rows = (of_keys(part, marks) for part in recent.slices(ranges, keep))
+        rows = (of_keys(part, marks) for part in cache.slices(ranges, keep))
         sources = [rows, [as_marks(self.shape, marks)]]
         for partition in self.slices.partitioning(ranges[0][0])(self.shape, sources, first, FOREVER):
             slices, some = partition.blocks
@@ -233,8 +235,9 @@ class FamilyWindows(FamilyProgress):
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
-        frames, beside = without_repeats(self.family, frames, by_end=self.by_end), [each.state for each in self.beside]
-        for frame in of_something(hidden(frame, self.state, beside) for frame in frames):
+        frames = without_repeats(self.family, frames, by_end=self.by_end)
+        aligned = [each.state for each in self.aligned_families]
+        for frame in of_something(hidden(frame, self.state, aligned) for frame in frames):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:

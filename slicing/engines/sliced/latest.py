@@ -38,7 +38,7 @@ class Latest:
         """Yield the latest windows that hold new rows, and update the totals."""
         totals, accepting, new = self.totals[progress.number], progress.state.first_accepting, progress.inside(new)
         frame, self.totals[progress.number] = newest_windows(progress.shape, totals, new, accepting, progress.look)
-        if len(frame) and progress.beside:
+        if len(frame) and progress.aligned_families:
             yield from self._completed(progress, frame)
         elif len(frame):
             yield frame

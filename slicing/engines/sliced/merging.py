@@ -107,8 +107,8 @@ class MergedSlices:
             if self._first(each) > oldest:
                 self._give_up_starts(each, oldest, share)
         if before is not None and before != self.head.merged:
-            self.slices.stripes.join_late(oldest, before)
-        self.slices.stripes.remove_before(oldest)  # pages of late rows that have been split may end there
+            self.slices.slice_groups.join_late(oldest, before)
+        self.slices.slice_groups.remove_before(oldest)  # pages of late rows that have been split may end there
 
     def _first(self, each: FamilyWindows) -> int:
         """Return the first slice that windows of a family need."""

@@ -133,7 +133,7 @@ class RunningClose:
         stored, step = self.close_range.entered, Frame(self.live, self.fresh.block).at_once
         for low in range(first, end, step):
             high = min(end, low + step)
-            parts = [*self.close_range.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]
+            parts = [*self.close_range.slice_groups.read(low, min(high, stored)), self.fresh.between(low, high)]
             total.append_slices(self._placed(fold(self.shape, parts)))
         return total
 

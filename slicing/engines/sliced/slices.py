@@ -1,11 +1,10 @@
 """The slices of one bucket: in its pages, in the bucket cache, and the new rows of this micro-batch.
 
 Families of windows share them. Slices before `entered` belong to windows that some family has emitted. They are stored
-in slice groups (`stripes`). All other slices are in fresh pages, except for complete slices, which have pages of their
-own::
+in slice groups. All other slices are in fresh pages, except for complete slices, which have pages of their own::
 
-    stripes ... ==== ==== ====| fresh  - -- - -|  incoming
-                              entered          newest
+    slice groups ... ==== ==== ====| fresh  - -- - -|  incoming
+                                   entered          newest
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from slicing.assembly.partitions import InOrder, Partition, in_memory, key_parti
 from slicing.content.block import Block, Shape, empty
 from slicing.content.folding import with_index
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
-from slicing.state.bucket_cache import Recent
+from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.header import covered
 from slicing.state.format.list_names import STATES, parse
 from slicing.state.pages import Pages, page_name
-from slicing.state.slice_groups import Stripes
+from slicing.state.slice_groups import SliceGroups
 from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
@@ -38,10 +37,10 @@ class Slices:
     def __init__(self, shape: Shape, pages: Pages, trigger: Trigger, entered: int):
         self.shape, self.pages, self.head, self.entered = shape, pages, pages.head, entered
         self.longest = shape.family.longest
-        self.stripes = Stripes(pages, shape)
+        self.slice_groups = SliceGroups(pages, shape)
         self.needs = trigger.needs
-        read = self._in_stripes if self.needs.compares else self._all
-        self.recent = Recent(shape, self.head.nonce, str(trigger), read)
+        read = self._in_slice_groups if self.needs.compares else self._all
+        self.cache = BucketCache(shape, self.head.nonce, str(trigger), read)
         self.incoming, self._newest_before = empty(shape), self.head.newest
         self._here: int | None = None  # the newest ordinary slice of the new records
 
@@ -61,29 +60,29 @@ class Slices:
     def remember(self) -> None:
         """Add the new records to the slices of open windows in the bucket cache."""
         if self.needs.follows:
-            self.recent.add(self.incoming)
+            self.cache.add(self.incoming)
 
     def stored(self, first: int, end: int) -> Iterator[Block]:
         """Yield the rows of slices `first` up to `end` in all pages, older rows of a slice first."""
         fresh = [entry for entry in self.head.fresh if entry[1] < end and entry[2] > first]
         pages = (page.between(first, end) for page in self.pages.take(fresh, self.shape))
-        return chain(self.stripes.read(first, end), pages)
+        return chain(self.slice_groups.read(first, end), pages)
 
     def late_rows(self, first: int, end: int) -> Iterator[Block]:
         """Yield the late rows of entered slices that are still stored separately from their slices."""
         fresh = [entry for entry in self.head.fresh if entry[1] < min(end, self.entered) and entry[2] > first]
         pages = (page.between(first, min(end, self.entered)) for page in self.pages.take(fresh, self.shape))
-        return chain(self.stripes.read_late(first, end), pages)
+        return chain(self.slice_groups.read_late(first, end), pages)
 
     def _all(self, first: int, end: int) -> Iterator[Block]:
         return chain(self.stored(first, end), [self.incoming.between(first, end)])
 
-    def _in_stripes(self, first: int, end: int) -> Iterator[Block]:
-        return self.stripes.read(first, min(end, self.entered))
+    def _in_slice_groups(self, first: int, end: int) -> Iterator[Block]:
+        return self.slice_groups.read(first, min(end, self.entered))
 
     def partitioning(self, first: int) -> Callable[..., Iterator[Partition]]:
         """Return the function that splits rows from slice `first` on into partitions: in memory if they are cached."""
-        return in_memory if self.recent.first <= first else key_partitions
+        return in_memory if self.cache.first <= first else key_partitions
 
     def newest(self) -> int:
         """Return the newest slice ever seen, without those far ahead of the current records."""
@@ -97,7 +96,7 @@ class Slices:
         """Write the new records: complete slices as pages of their own, others as fresh pages."""
         block = self.incoming
         if len(block):
-            block = self.stripes.put_ahead(block, *self._complete(block))
+            block = self.slice_groups.put_complete(block, *self._complete(block))
         self._append_fresh(block)
         self.incoming = empty(self.shape)
 
@@ -159,38 +158,39 @@ class Slices:
 
     def clear(self) -> None:
         """Remove all pages except the state of functions: the last window of every slice has been emitted."""
-        self.stripes.remove_before(FOREVER)
+        self.slice_groups.remove_before(FOREVER)
         for name in [name for name in self.head.lists if parse(name).of != STATES]:
             self.pages.remove(self.head.lists.pop(name))
         self.head.newest = None
 
     def enter(self, fresh: InOrder, entered: int, oldest: int) -> None:
-        """Write the slices that enter to their stripes, and remove slices before `oldest`."""
-        self.stripes.remove_before(oldest)
+        """Write the slices that enter to their slice groups, and remove slices before `oldest`."""
+        self.slice_groups.remove_before(oldest)
         entered_before = max(oldest, self.entered)
-        self.stripes.at_once = entered - self.entered
+        self.slice_groups.at_once = entered - self.entered
         for part in fresh.parts(oldest):
-            self.stripes.put_late(part.between(oldest, entered_before))
-            self.stripes.put(part.between(entered_before, entered))
+            self.slice_groups.put_late(part.between(oldest, entered_before))
+            self.slice_groups.put(part.between(entered_before, entered))
             self._append_fresh(part.between(entered, FOREVER))
         for key in self._whole(self.entered, entered):
-            self.stripes.cut(key)
+            self.slice_groups.cut(key)
         self.entered = entered
 
     def _whole(self, before: int, entered: int) -> Sequence[int]:
-        """Return the stripes whose slices have all entered now."""
-        length = self.stripes.length
-        return [key for key in self.head.stripes if before < (key + 1) * length <= entered]
+        """Return the slice groups whose slices have all entered now."""
+        length = self.slice_groups.length
+        return [key for key in self.head.slice_groups if before < (key + 1) * length <= entered]
 
-    def settle(self, left: int, oldest: int, retained: int) -> None:
-        """Merge late rows into the stripe that leaves next, when the first needed slice moves from `left` to `oldest`.
+    def fold_late(self, left: int, oldest: int, retained: int) -> None:
+        """Merge late rows into the slice group that leaves next.
 
-        This happens once per stripe: later late rows stay separate, otherwise every late row would rewrite a stripe.
-        Late rows of slices from `retained` on, which no window needs, are merged, too.
+        The first needed slice moves from `left` to `oldest`. This happens once per slice group: later late rows stay
+        separate, otherwise every late row would rewrite one. Late rows of slices from `retained` on, which no window
+        needs, are merged, too.
         """
-        leaving = oldest // self.stripes.length
-        if leaving != left // self.stripes.length:
-            self.stripes.settle(leaving, min(retained, oldest))
+        leaving = oldest // self.slice_groups.length
+        if leaving != left // self.slice_groups.length:
+            self.slice_groups.fold_late(leaving, min(retained, oldest))
 
     def merge(self, first: int, end: int, holder: Callable[[Array], Array]) -> None:
         """Combine entered slices from `first` up to `end`, in time order, into the slices that `holder` returns."""
@@ -199,8 +199,8 @@ class Slices:
             inside = (block.index >= first) & (block.index < end)
             return with_index(self.shape, block, np.where(inside, holder(block.index), block.index))
 
-        self.stripes.replace(first, end, merged)
-        self.recent.replace(first, end, merged)
+        self.slice_groups.replace(first, end, merged)
+        self.cache.replace(first, end, merged)
 
     def count(self, oldest: int) -> int:
         """Count the slices from `oldest` on that the pages span, from the header."""
@@ -213,15 +213,15 @@ class Slices:
 
     def check(self, oldest: int) -> None:
         """Assert that the header names no page twice, that no slice is before `oldest`, and that every page exists."""
-        head, length = self.head, self.stripes.length
+        head, length = self.head, self.slice_groups.length
         entries = [*head.fresh, *head.late, *(entry for cached in head.lists.values() for entry in cached)]
         names = []
-        for key, stripe in head.stripes.items():
+        for key, group in head.slice_groups.items():
             assert (key + 1) * length > oldest, "expired stripes are removed"
-            entries += stripe.loose
-            names += [name for cut in stripe.cuts for name in self.stripes.names(key, cut)]
-            assert all(a[0] < b[0] for a, b in pairwise(stripe.cuts))
-            assert all(key * length <= entry[1] < entry[2] <= (key + 1) * length for entry in stripe.loose)
+            entries += group.loose
+            names += [name for cut in group.cuts for name in self.slice_groups.names(key, cut)]
+            assert all(a[0] < b[0] for a, b in pairwise(group.cuts))
+            assert all(key * length <= entry[1] < entry[2] <= (key + 1) * length for entry in group.loose)
         assert all(entry[2] > oldest for entry in head.late), "so are late rows"
         assert all(entry[2] <= self.entered for entry in head.late)
         names += [page_name(entry) for entry in entries]

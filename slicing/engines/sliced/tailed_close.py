@@ -65,7 +65,7 @@ class StoredTails:
     `end` is the first slice that had not entered before the micro-batch; it and later slices are not read from pages.
     """
 
-    stripes: Stored
+    slice_groups: Stored
     tails: TailsAsSlices
     end: int
     more: InOrder | None = None
@@ -74,7 +74,7 @@ class StoredTails:
         """Yield all rows of tails `first` up to but excluding `end`, some tails at a time, combined slice by slice."""
         for low in range(first, end, MOST_TAILS):
             start, stop = self.tails.first(low), self.tails.first(min(end, low + MOST_TAILS))
-            parts = [*self.stripes.read(start, min(self.end, stop))]
+            parts = [*self.slice_groups.read(start, min(self.end, stop))]
             parts += [] if self.more is None else self.more.parts(start, stop)
             yield from self.tails.folded([fold(self.tails.shape, parts)])
 
@@ -91,7 +91,7 @@ class TailedClose(RunningClose):
         super().__init__(close_range)
         self.own = tailed(self.family)
         self.tails = TailsAsSlices(self.shape, self.family, self.own)
-        self.stored = StoredTails(close_range.stripes, self.tails, close_range.entered)
+        self.stored = StoredTails(close_range.slice_groups, self.tails, close_range.entered)
         self.known = replace(self.stored, more=close_range.fresh)
         self.cache = close_range.cache(TAILED, self.shape)
         self.tail, last = self.own.tail_of_end(self.first - 1), self.own.tail_of_end(self.until - 1)
@@ -222,7 +222,7 @@ class TailedClose(RunningClose):
         wholes = self._totals(self.known, self.tail, self.tail + 1, self.tail, [], [], cached=False)
         self.cache.save(WHOLE, self._node(wholes[self.tail]).block())
         parts = [
-            *self.close_range.stripes.read(begin, min(end, self.close_range.entered)),
+            *self.close_range.slice_groups.read(begin, min(end, self.close_range.entered)),
             *self.fresh.parts(begin, end),
         ]
         rows = with_index(self.shape, (of := fold(self.shape, parts)), np.zeros_like(of.index))

@@ -53,7 +53,7 @@ from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, Missed, Refused
+from slicing.triggers.lateness import ClosedWindows, Late, RefusedRows
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
@@ -63,7 +63,7 @@ from slicing.windows.time.slices import FOREVER
 
 
 @dataclass(frozen=True)
-class RefusedTimes(Refused[Block]):
+class RefusedTimes(RefusedRows[Block]):
     """Rows that are late for their own left window; `taken` is the first window that accepted each row.
 
     FOREVER stands for none. Other closed windows of a row are unknown, and are not counted as missed.
@@ -71,7 +71,7 @@ class RefusedTimes(Refused[Block]):
 
     taken: Array
 
-    def missed_by(self, family: Family, rows: Block | Records) -> Missed:
+    def missed_by(self, family: Family, rows: Block | Records) -> ClosedWindows:
         """Return the missed left window of each late row or record."""
         names = pa.concat_tables([self.rows.names, rows.names])
         codes, names = encode_keys(names)
@@ -84,7 +84,7 @@ class RefusedTimes(Refused[Block]):
         found = by_pair[np.searchsorted(known[by_pair], pairs.pack(theirs, rows.index))]
         taken = self.taken[found]
         by_all = taken == FOREVER
-        return Missed(np.ones(len(found), np.int64), np.where(by_all, 0, taken), by_all)
+        return ClosedWindows(np.ones(len(found), np.int64), np.where(by_all, 0, taken), by_all)
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class SlidingBucket(Bucket):
         wait, first_open = trigger.wait(grace), self.family.first_open
         super().__init__(fingerprint, store, trigger, [first_open(0, wait)])
         self.progress = Progress(self.head.families[0], first_open, wait, grace, self.pages.is_new)
-        self.recent = self.open_cache(shape)
-        held = self.recent.beside
+        self.cache = self.open_cache(shape)
+        held = self.cache.derived
         self.instants = Instants(
             PageLists(self.pages, INSTANTS, shape), INSTANTS, self.family.longest, held.get(INSTANTS)
         )
@@ -212,7 +212,7 @@ class SlidingBucket(Bucket):
     @cached_property
     def waiting(self) -> WaitingSlices:
         """The open windows that hold a record of the dirty set, and those that exist because of one."""
-        dirty = DirtySet(self._early, self.recent.beside.get(PENDING))
+        dirty = DirtySet(self._early, self.cache.derived.get(PENDING))
         return WaitingSlices(dirty, lambda: self.new, lambda: self._oldest, self._waiting)
 
     def _waiting(self, marks: Block) -> Panes:
@@ -222,10 +222,10 @@ class SlidingBucket(Bucket):
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
         """Return the open pairs, or those that close, with the records that they hold."""
         until = self.progress.closes(self.head.watermark) if closing else FOREVER
-        held = self.recent.beside
+        held = self.cache.derived
         memory = memory_of(self.pages, self.shape, held, lambda rows: rows.index >= self._first, remembers)
         live = has_key(self._known)
-        keys = KeyCounts(self.pages, self.shape, self.recent.beside, live) if counts_keys else None
+        keys = KeyCounts(self.pages, self.shape, self.cache.derived, live) if counts_keys else None
         return ListedPairs(partial(self._listed, until=until), memory, keys)
 
     @property
@@ -321,7 +321,7 @@ class SlidingBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows and the dirty set in the bucket cache."""
-        return self.recent.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.kept_early())
+        return self.cache.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.kept_early())
 
     def _closed(self, rows: Block, first: int, end: int) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` of folded rows; only keys with an instant that creates one are read."""

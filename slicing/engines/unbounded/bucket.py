@@ -63,9 +63,9 @@ class UnboundedBucket(Bucket):
     def __init__(self, shape: Shape, fingerprint: Fingerprint, store: Store, trigger: Trigger, ttl: int | None = None):
         super().__init__(fingerprint, store, trigger, [0])
         self.shape, self.ttl = shape, None if ttl is None else ttl // 1000
-        self.recent = self.open_cache(shape)
+        self.cache = self.open_cache(shape)
         nodes = PageLists(self.pages, TOTALS, shape)
-        self.ledger = Ledger(nodes, TOTALS, known_rows(nodes, TOTALS, self.recent.beside))
+        self.ledger = Ledger(nodes, TOTALS, known_rows(nodes, TOTALS, self.cache.derived))
         self.new = empty(shape)
         self._clock_before = self.head.clock // 1000
         self._gone: list[Block] = []  # totals whose records are dropped at the end of the micro-batch
@@ -138,18 +138,18 @@ class UnboundedBucket(Bucket):
     @cached_property
     def waiting(self) -> WaitingSlices:
         """The totals of the keys in the dirty set."""
-        dirty = DirtySet(self._early, self.recent.beside.get(PENDING), self._live_marks)
+        dirty = DirtySet(self._early, self.cache.derived.get(PENDING), self._live_marks)
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
         """Return a pair for each key, or, with `closing`, for each key that is forgotten because it has become idle."""
         if closing:
             gone = self._forgotten
-            memory = memory_of(self.pages, self.shape, self.recent.beside, has_key(gone), remembers)
+            memory = memory_of(self.pages, self.shape, self.cache.derived, has_key(gone), remembers)
             was_there = np.ones(len(gone), dtype=bool)
             return ListedPairs(lambda everything: self._of_totals(gone, gone.records, was_there), memory, None)
-        memory = memory_of(self.pages, self.shape, self.recent.beside, has_key(self._totals), remembers)
-        keys = KeyCounts(self.pages, self.shape, self.recent.beside, self._was_there) if counts_keys else None
+        memory = memory_of(self.pages, self.shape, self.cache.derived, has_key(self._totals), remembers)
+        keys = KeyCounts(self.pages, self.shape, self.cache.derived, self._was_there) if counts_keys else None
         return ListedPairs(self._listed, memory, keys)
 
     def _was_there(self, rows: Block) -> Array:
@@ -241,8 +241,8 @@ class UnboundedBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows and the dirty set in the bucket cache."""
-        rows = {TOTALS: self.ledger.kept} if self.ledger.kept else {}
-        return self.recent.keep(0, rows | self.kept_early())
+        rows = {TOTALS: self.ledger.cached} if self.ledger.cached else {}
+        return self.cache.keep(0, rows | self.kept_early())
 
     def extent(self) -> dict[str, int]:
         """Return one window of one slice, or none if no record is stored."""

@@ -280,8 +280,8 @@ def _prune(stored: Header) -> None:
     """Remove generations without pages, and results that no remaining generation has or reads from."""
     used = {entry[4] for entry in (*stored.fresh, *stored.late)} | {stored.generation}
     used |= {entry[4] for entries in stored.lists.values() for entry in entries}
-    for stripe in stored.stripes.values():
-        used |= {entry[4] for entry in stripe.loose} | {run[4] for run in stripe.runs()}
+    for group in stored.slice_groups.values():
+        used |= {entry[4] for entry in group.loose} | {run[4] for run in group.runs()}
     stored.generations = {number: ids for number, ids in stored.generations.items() if number in used}
     kept = {number for ids in stored.generations.values() for number in ids}
     by_id, waiting = {result.id: result for result in stored.results}, list(kept)

@@ -66,7 +66,7 @@ def from_runs(runs: Iterable[Run]) -> list[SlicePages]:
     ]
 
 
-class Stripe:
+class SliceGroup:
     """The cut pages and the loose pages of one slice group.
 
     Most slice groups are read and written without a change, so runs are expanded to cuts only on access.
@@ -90,15 +90,15 @@ class Stripe:
         return self._runs if self._cuts is None else to_runs(self._cuts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stripe) and (self.runs(), self.loose) == (other.runs(), other.loose)
+        return isinstance(other, SliceGroup) and (self.runs(), self.loose) == (other.runs(), other.loose)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        return f"Stripe({self.cuts}, {self.loose})"
+        return f"SliceGroup({self.cuts}, {self.loose})"
 
 
-def alike_stripes(stripes: Mapping[int, Stripe]) -> list[list[Any]]:
+def alike_slice_groups(slice_groups: Mapping[int, SliceGroup]) -> list[list[Any]]:
     """Group the slice groups without loose pages that have the same cuts, for a shorter header.
 
     Each entry is `[runs, first, steps]`: the shared runs, the number of the first slice group, and the distances from
@@ -106,22 +106,27 @@ def alike_stripes(stripes: Mapping[int, Stripe]) -> list[list[Any]]:
     window have few patterns, whatever its size.
 
     >>> cuts = [[0, 60, 1, 6, 0]]
-    >>> alike_stripes({7: Stripe(runs=cuts), 8: Stripe(runs=cuts), 9: Stripe(), 11: Stripe(runs=cuts)})
+    >>> one, other = SliceGroup(runs=cuts), SliceGroup()
+    >>> alike_slice_groups({7: one, 8: one, 9: other, 11: one})
     [[[[0, 60, 1, 6, 0]], 7, [[1, 1], [3, 1]]]]
     """
     patterns: dict[str, list[int]] = {}
-    for key in sorted(stripes):
-        if not stripes[key].loose:
-            patterns.setdefault(repr(stripes[key].runs()), []).append(key)
+    for key in sorted(slice_groups):
+        if not slice_groups[key].loose:
+            patterns.setdefault(repr(slice_groups[key].runs()), []).append(key)
     return [
-        [stripes[keys[0]].runs(), keys[0], [[step, len(list(of))] for step, of in groupby(map(sub, keys[1:], keys))]]
+        [
+            slice_groups[keys[0]].runs(),
+            keys[0],
+            [[step, len(list(of))] for step, of in groupby(map(sub, keys[1:], keys))],
+        ]
         for keys in patterns.values()
         if len(keys) > 1
     ]
 
 
 def keys_of_alike(first: int, steps: Iterable[Sequence[int]]) -> Iterator[int]:
-    """Yield the numbers of the slice groups of an entry of `alike_stripes`.
+    """Yield the numbers of the slice groups of an entry of `alike_slice_groups`.
 
     >>> list(keys_of_alike(7, [[1, 1], [3, 2]]))
     [7, 8, 11, 14]
@@ -205,7 +210,7 @@ class Header:
     revision: int = 0  # the number of micro-batches so far, if the output has the column `revision`
     nonce: str = ""  # the key of the entry in the bucket cache, see `bucket_cache`
     fresh: list[Entry] = field(default_factory=list)  # pages of slices that have not entered the trees
-    stripes: dict[int, Stripe] = field(default_factory=dict)
+    slice_groups: dict[int, SliceGroup] = field(default_factory=dict)
     late: list[Entry] = field(default_factory=list)
     lists: dict[str, list[Entry]] = field(default_factory=dict)
     zones: dict[str, Part] = field(default_factory=dict)  # the time zone data of the slices, see `zone_tables`
@@ -222,15 +227,15 @@ class Header:
     @of_stage(ENCODE)
     def to_text(self) -> str:
         """Return the header as compressed JSON in base64, with its checksum."""
-        values = {"format": FORMAT, **vars(self)}
+        values = {"format": FORMAT, **{_STORED_NAMES.get(name, name): value for name, value in vars(self).items()}}
         for name in _MILLISECONDS:
             values[name] //= 1000
         for name in _RECORDS:
             values[name] = [_without_defaults(each) for each in values[name]]
-        values["alike"] = [] if self.merged is None else alike_stripes(self.stripes)
+        values["alike"] = [] if self.merged is None else alike_slice_groups(self.slice_groups)
         together = {key for _, first, steps in values["alike"] for key in keys_of_alike(first, steps)}
         values["stripes"] = {
-            key: [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items() if key not in together
+            key: [group.runs(), group.loose] for key, group in self.slice_groups.items() if key not in together
         }
         for name, nothing in _OPTIONAL.items():
             if values[name] == nothing:
@@ -260,10 +265,12 @@ class Header:
         for name in _MILLISECONDS:
             content[name] *= 1000
         content["generations"] = {int(number): ids for number, ids in content["generations"].items()}
-        stripes = {int(key): Stripe(None, loose, runs) for key, (runs, loose) in content["stripes"].items()}
+        slice_groups = {
+            int(key): SliceGroup(None, loose, runs) for key, (runs, loose) in content.pop("stripes").items()
+        }
         for runs, first, steps in content.pop("alike", ()):
-            stripes |= {key: Stripe(runs=runs) for key in keys_of_alike(first, steps)}
-        content["stripes"] = stripes
+            slice_groups |= {key: SliceGroup(runs=runs) for key in keys_of_alike(first, steps)}
+        content["slice_groups"] = slice_groups
         return cls(**content)
 
     @property
@@ -328,7 +335,7 @@ class Header:
     @property
     def is_unused(self) -> bool:
         """Whether the bucket has no pages and has seen no watermark."""
-        return not (self.fresh or self.stripes or self.late or self.lists or self.passed)
+        return not (self.fresh or self.slice_groups or self.late or self.lists or self.passed)
 
     def spans(self, first: int | None = None) -> Array:
         """Return the first slice and the end of every page of slices: `int64[n, 2]`. Cached nodes are left out.
@@ -336,9 +343,9 @@ class Header:
         With `first`, slice groups that end at that slice or earlier are left out.
         """
         length = self.layout["stripe"]
-        stripes = {key: each for key, each in self.stripes.items() if first is None or (key + 1) * length > first}
-        entries = [*self.fresh, *self.late, *(entry for stripe in stripes.values() for entry in stripe.loose)]
-        runs = [[key * length + run[0], *run[1:]] for key, stripe in stripes.items() for run in stripe.runs()]
+        groups = {key: each for key, each in self.slice_groups.items() if first is None or (key + 1) * length > first}
+        entries = [*self.fresh, *self.late, *(entry for group in groups.values() for entry in group.loose)]
+        runs = [[key * length + run[0], *run[1:]] for key, group in groups.items() for run in group.runs()]
         firsts, lengths, _, counts, _ = np.array(runs, np.int64).reshape(-1, 5).T
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = np.repeat(firsts, counts) + within * np.repeat(lengths, counts)
@@ -401,11 +408,16 @@ _OPTIONAL = {
 }
 """The defaults of optional fields: a field is stored only if its value differs."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None, "whole": None}
-_STORED_NAMES = {"next_to_fire": "done", "first_accepting": "taking", "retained_from": "kept"}
-"""The stored names of fields of families that are called otherwise in the code; stored names never change."""
+_STORED_NAMES = {
+    "next_to_fire": "done",
+    "first_accepting": "taking",
+    "retained_from": "kept",
+    "slice_groups": "stripes",
+}
+"""The stored names of fields that are called otherwise in the code; stored names never change."""
 _SAID = object()
 """A default that no value equals, for the fields that are always stored."""
-_NAMES = frozenset(each.name for each in fields(Header))
+_NAMES = frozenset(_STORED_NAMES.get(each.name, each.name) for each in fields(Header))
 """The stored names of all fields."""
 
 

@@ -18,8 +18,8 @@ def columns_of(head: Header) -> dict[str, int]:
     """Return the number of columns of each page by its name. Pages of caches and marks are left out."""
     found = {f"p{entry[0]}": _count(head, entry[4], _PARTIALS) for entry in _of_slices(head)}
     length = head.layout.get("stripe", 0)
-    for key, stripe in head.stripes.items():
-        for first, _, pages, generation in stripe.cuts:
+    for key, group in head.slice_groups.items():
+        for first, _, pages, generation in group.cuts:
             columns = _count(head, generation, _PARTIALS)
             found |= {f"c{key * length + first}.{part}": columns for part in range(pages)}
     for name, entries in head.lists.items():
@@ -37,8 +37,8 @@ def columns_of(head: Header) -> dict[str, int]:
 def _of_slices(head: Header) -> Iterator[Entry]:
     yield from head.fresh
     yield from head.late
-    for stripe in head.stripes.values():
-        yield from stripe.loose
+    for group in head.slice_groups.values():
+        yield from group.loose
 
 
 def _count(head: Header, generation: int, content: str) -> int:
