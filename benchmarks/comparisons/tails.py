@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 
 from pyspark.sql import DataFrame
 
@@ -56,6 +57,7 @@ class AfterHistory:
         return defined.warm(read(self.workload), until=until).dataframe()
 
 
+@cache
 def _by_day() -> tuple[Run, Run]:
     early, late = turns.run(*(_after(workload, (LONGEST,)) for workload in (SHORT, LONG)))
     return early, late
