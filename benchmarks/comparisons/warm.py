@@ -36,9 +36,9 @@ class SameRows:
 
 
 def _compared(
-    name: str, title: str, size: str, advance: str, workload: Workload = DAY, history: str = "a day of history"
+    name: str, title: str, window: tuple[Workload, str, str], history: str = "a day of history"
 ) -> tuple[Comparison, ...]:
-    window = workload, size, advance
+    workload, size, advance = window
     checks = (SameRows(workload.cut(min(0.002, COMPARED / workload.total)), size, advance),)
     return (
         Comparison(
@@ -63,9 +63,9 @@ def _compared(
 LONG = NINETY_DAYS, "90 days", ONE_DAY
 
 BENCHMARKS = (
-    *_compared("", "windows of an hour every minute, which need an hour of it", HOUR, MINUTE),
-    *_compared("Day", "windows of a day every hour, which need all of it", ONE_DAY, HOUR),
-    *_compared("NinetyDays", "windows of 90 days every day", *LONG[1:], NINETY_DAYS, "90 days of history"),
+    *_compared("", "windows of an hour every minute, which need an hour of it", (DAY, HOUR, MINUTE)),
+    *_compared("Day", "windows of a day every hour, which need all of it", (DAY, ONE_DAY, HOUR)),
+    *_compared("NinetyDays", "windows of 90 days every day", LONG, "90 days of history"),
     Comparison(
         "WarmStartFloor",
         "90 days of history, its records read into Python and dropped / the stream that replays the records",
