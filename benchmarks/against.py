@@ -27,7 +27,7 @@ def main() -> int:
     print(tables.markdown(old_commit.HEAD), flush=True)
     differs = False
     with both(options.commit) as (now, then):
-        for cells in old_commit.lines(now.run, then.run, options.only, options.turns, options.share):
+        for cells in old_commit.lines(now.watched, then.watched, options.only, options.turns, options.share):
             print(tables.line(cells), flush=True)
             differs |= "differ" in cells[3]
     print(f"best of {options.turns} turns", flush=True)

@@ -16,14 +16,17 @@ from benchmarks.workloads.workload import Workload, scratch
 from slicing.windows.time.slices import Slicing
 
 Run = Callable[..., dict[str, Any]]
-"""Runs a stream in the process of a tree."""
+"""Runs a stream in the process of a tree, and returns what `Process.watched` returns."""
 
-HEAD = ("ours / ours of the commit", "now", "then", "ratio", "goal")
+HEAD = ("ours / ours of the commit", "now", "then", "ratio", "goal", "worker, MiB: now / then")
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of a steady micro-batch: the median of those after the history and two more micro-batches."""
+    """Seconds of a steady micro-batch: the median of those after the history and two more micro-batches.
+
+    The last cell is the peak memory of a Python worker in any of the turns.
+    """
 
     name: str
     workload: Workload
@@ -40,10 +43,12 @@ class Timed:
         files |= {"functions": self.functions, "kind": self.kind}
         window = {"delay": "5 seconds", "size": self.size, "advance": self.advance, "last": workload.batches - 2}
         if differs := difference(*(run(**files, **window, hashed=True) for run in (now, then))):
-            return (self.name, "", "", differs, "")
-        seconds = [[run(**files, **window)["seconds"] for run in (now, then)] for _ in range(turns)]
-        ours, theirs = (min(column) for column in zip(*seconds, strict=True))
-        return (self.name, f"{ours:.3f} s", f"{theirs:.3f} s", *_verdict_cells(ours, theirs, self.goal))
+            return (self.name, "", "", differs, "", "")
+        found = [[run(**files, **window) for run in (now, then)] for _ in range(turns)]
+        ours, theirs = (min(each["seconds"] for each in side) for side in zip(*found, strict=True))
+        memory = (f"{max(each['mib'] for each in side):.0f}" for side in zip(*found, strict=True))
+        verdict = _verdict_cells(ours, theirs, self.goal)
+        return (self.name, f"{ours:.3f} s", f"{theirs:.3f} s", *verdict, " / ".join(memory))
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,8 @@ class Counted:
         counts = [[count / keys for count in found["partials"]] for found in both]
         cells = (f"{read:.2f} / {written:.2f}" for read, written in counts)
         if differs := difference(*both) or ("" if sum(counts[1]) else "not counted then"):
-            return (self.name, *cells, differs, "")
-        return (self.name, *cells, *_verdict_cells(*map(sum, counts), self.goal))
+            return (self.name, *cells, differs, "", "")
+        return (self.name, *cells, *_verdict_cells(*map(sum, counts), self.goal), "")
 
 
 LINES = (

@@ -653,7 +653,8 @@ class Tree:
 
     def run(self, **stream):
         assert stream.get("hashed", False) == (self.seconds[0] == 9.0)
-        return self.found | {"seconds": self.seconds.pop(0)}
+        seconds = self.seconds.pop(0)
+        return self.found | {"seconds": seconds, "mib": 100 * seconds}
 
 
 @pytest.fixture
@@ -662,11 +663,11 @@ def small(monkeypatch, tmp_path):
     return Timed("small", workloads.Workload("small", 10, 2, 60, 3), "5 minutes", "1 minute")
 
 
-def test_the_best_turn_of_each_commit_counts(small):
-    now, then = Tree(4.0, 2.1, 3.0), Tree(2.5, 2.0, 9.5)
+def test_the_best_turn_of_each_commit_counts_and_its_most_memory(small):
+    now, then = Tree(4.0, 2.1, 3.0), Tree(2.5, 2.0, 7.5)
     cells = small.compared(now.run, then.run, 3, 1.0)
-    assert cells == ("small", "2.100 s", "2.000 s", "1.050", "<= 1.05 (reached)")
-    assert small.compared(Tree(2.2).run, Tree(2.0).run, 1, 1.0)[-1] == "<= 1.05 (missed)"
+    assert cells == ("small", "2.100 s", "2.000 s", "1.050", "<= 1.05 (reached)", "400 / 750")
+    assert small.compared(Tree(2.2).run, Tree(2.0).run, 1, 1.0)[-2] == "<= 1.05 (missed)"
 
 
 @pytest.mark.parametrize(
@@ -674,7 +675,7 @@ def test_the_best_turn_of_each_commit_counts(small):
     [({"rows": 11}, "rows differ: 10, then 11"), ({"hashes": "2"}, "rows differ: their hashes sum to another value")],
 )
 def test_commits_whose_rows_differ_are_not_timed(changes, says, small):
-    assert small.compared(Tree().run, Tree(**changes).run, 3, 1.0) == ("small", "", "", says, "")
+    assert small.compared(Tree().run, Tree(**changes).run, 3, 1.0) == ("small", "", "", says, "", "")
 
 
 def test_commits_without_rows_prove_nothing(small):
@@ -684,7 +685,7 @@ def test_commits_without_rows_prove_nothing(small):
 def test_partials_of_a_key_are_compared_by_count(small):
     line = Counted("two-layer", "two_layer")
     cells = line.compared(Tree(partials=(16.0, 8.0)).run, Tree(partials=(24.0, 8.0)).run, 1, 0.01)
-    assert cells == ("two-layer", "2.00 / 1.00", "3.00 / 1.00", "0.750", "<= 1 (reached)")
+    assert cells == ("two-layer", "2.00 / 1.00", "3.00 / 1.00", "0.750", "<= 1 (reached)", "")
     assert line.compared(Tree().run, Tree(partials=(0.0, 0.0)).run, 1, 0.01)[3] == "not counted then"
 
 
