@@ -112,7 +112,7 @@ def _outcome(path: Path, run: Callable[[Path], tuple[Expr, ...]]) -> tuple[Expr,
         if path.failed:
             raise Untraceable(path.failed) from None
         if not _on_purpose(error.__traceback__):
-            why = f"it raises {type(error).__name__} on a stand-in: {error}"
+            why = f"it raises {type(error).__name__} on a tracer: {error}"
             raise Untraceable(_TEXT if path.formatted else why) from error
         return None
     if path.failed:

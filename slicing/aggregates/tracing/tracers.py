@@ -129,8 +129,6 @@ class OpaqueTracer:
 
 
 refuse_rest(OpaqueTracer, lambda self: f"it uses a value of type {self.kind}")
-# `explain` prints messages of Python with these names, for example of `str.join`.
-Tracer.__name__, OpaqueTracer.__name__ = "StandIn", "Opaque"
 
 
 def is_number(value: Any) -> bool:
