@@ -1,6 +1,6 @@
-"""Compare predictions with what streams take: `python -m benchmarks.scale [--shares 0.1 1 10] [--calibrate]`.
+"""Compare predictions with what streams take: `python -m benchmarks.scale [--only day] [--shares 0.1 1 10] [--calibrate]`.
 
-The workloads dense and keys run at a share of their records and keys, as dense per key as before, and `plan.at` is
+The workloads day, dense and keys run at a share of their records and keys, as dense per key as before, and `plan.at` is
 asked for the same. Prints seconds of a micro-batch, bytes that the checkpoint grows by, and predicted by measured; the
 goal is within 25 %. With `--calibrate` the coefficients are measured first, else they are those that this machine has.
 """
@@ -14,14 +14,14 @@ from benchmarks.report.tables import markdown
 from benchmarks.running import streams
 from benchmarks.running.session import configured, stop
 from benchmarks.running.side import CORES, WARM, Settings, Side
-from benchmarks.workloads.inputs import DENSE, HOUR, KEYS, MINUTE, TEN_SECONDS
+from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE, TEN_SECONDS
 from benchmarks.workloads.workload import Workload
 from slicing import group_by, hopping
 from slicing.cli import calibrate
 from slicing.explain.coefficients import Coefficients, known
 from slicing.explain.scale import Scale
 
-WORKLOADS = {"dense": (DENSE, TEN_SECONDS), "keys": (KEYS, MINUTE)}
+WORKLOADS = {"day": (DAY, MINUTE), "dense": (DENSE, TEN_SECONDS), "keys": (KEYS, MINUTE)}
 GOAL = 0.25
 
 
@@ -57,11 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--shares", type=float, nargs="+", default=[0.1, 1, 10])
+    parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--calibrate", action="store_true")
     asked = parser.parse_args(arguments)
     coefficients = calibrate.measured(cores=str(CORES)) if asked.calibrate else known()
     stop()
-    rows = [compared(name, share, coefficients) for name in WORKLOADS for share in asked.shares]
+    rows = [compared(name, share, coefficients) for name in asked.only for share in asked.shares]
     head = [
         "workload",
         "share",
