@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 
 from pyspark.sql import DataFrame
 
@@ -57,7 +56,6 @@ class AfterHistory:
         return defined.warm(read(self.workload), until=until).dataframe()
 
 
-@cache
 def _by_day() -> tuple[Run, Run]:
     early, late = turns.run(*(_after(workload, (LONGEST,)) for workload in (SHORT, LONG)))
     return early, late
