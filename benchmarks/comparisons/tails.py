@@ -37,6 +37,10 @@ LONG, SHORT = (
     for days in (90, 2)
 )
 """Days with 44 records per key each, then one-minute micro-batches."""
+FEW_KEYS = replace(
+    MINUTES, records=200, keys=200, history=Workload("90 days of few keys", 129_600, 200, DAY * 9 / 4, 40)
+)
+"""90 days in which each key has a record every five minutes, so that merged slices outnumber all else in the state."""
 WORST = Measure("x the median", False, lambda _, ours: max(seconds for seconds, _ in ours.each) / ours.seconds)
 
 
@@ -57,7 +61,7 @@ class AfterHistory:
 
 
 def _by_day() -> tuple[Run, Run]:
-    early, late = turns.run(*(_after(workload, (LONGEST,)) for workload in (SHORT, LONG)))
+    early, late = turns.run(*(_after(workload, (LONGEST,), steady=60) for workload in (SHORT, LONG)))
     return early, late
 
 
@@ -67,12 +71,12 @@ def _worst() -> tuple[Run, Run]:
 
 
 def _states() -> tuple[Run, Run]:
-    alone, together = turns.run(*(_after(LONG, windows) for windows in ((LONGEST,), LENGTHS)))
+    alone, together = turns.run(*(_after(FEW_KEYS, windows, steady=20) for windows in ((LONGEST,), LENGTHS)))
     return alone, together
 
 
-def _after(workload: Workload, windows: tuple[Window, ...]) -> Side:
-    settings = Settings(unsteady=4, steady=60, warm_up=0.0, limit=600)
+def _after(workload: Workload, windows: tuple[Window, ...], steady: int) -> Side:
+    settings = Settings(unsteady=4, steady=steady, warm_up=0.0, limit=600)
     return Side(AfterHistory(windows, workload), workload, "90 days", MINUTE, settings)
 
 
