@@ -74,8 +74,8 @@ def run(workload: Workload, size: str, advance: str, backend: str, folder: Path,
 
 
 def rows(folder: Path) -> DataFrame:
-    schema = "key bigint, start timestamp, end timestamp, records bigint, total bigint"
     """Return the rows that Flink wrote, without those of the record that closes all windows."""
+    schema = "key bigint, start timestamp, end timestamp, records bigint, total bigint"
     written = session().read.schema(schema).csv(f"{folder}/theirs").where("key >= 0")
     return written.select("key", F.struct("start", "end").alias("window"), "records", "total")
 
