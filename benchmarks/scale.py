@@ -1,4 +1,6 @@
-"""Compare predictions with what streams take: `python -m benchmarks.scale [--only day] [--shares 0.1 1 10] [--calibrate]`.
+"""Compare predictions with the measured streams.
+
+`python -m benchmarks.scale [--only day] [--shares 0.1 1 10] [--calibrate]`
 
 The workloads day, dense and keys run at a share of their records and keys, as dense per key as before, and `plan.at` is
 asked for the same. Prints seconds of a micro-batch, bytes that the checkpoint grows by, and predicted by measured; the
