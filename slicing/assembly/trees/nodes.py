@@ -193,16 +193,16 @@ class Rows:
             for at in range(0, count, keys)
         ]
 
-    def in_lanes(self, stripe: int, first: int, keys: int) -> Rows:
-        """Return the rows by position in their stripe; each stripe from `first` on has keys of its own.
+    def in_lanes(self, length: int, first: int, keys: int) -> Rows:
+        """Return the rows by position in their slice group; each group from `first` on has keys of its own.
 
-        For concatenated nodes (`concatenated`), one per stripe.
+        For concatenated nodes (`concatenated`), one per slice group. A slice group has `length` slices.
         """
         assert not isinstance(self.codes, slice)
-        stripes, places = np.divmod(self.index, stripe)
-        order, codes = np.argsort(places, kind="stable"), (stripes - first) * keys + self.codes
+        groups, positions = np.divmod(self.index, length)
+        order, codes = np.argsort(positions, kind="stable"), (groups - first) * keys + self.codes
         partials = {i: [column[order] for column in columns] for i, columns in self.partials.items()}
-        return Rows(places[order], codes[order], self.records[order], partials, self.dictionaries)
+        return Rows(positions[order], codes[order], self.records[order], partials, self.dictionaries)
 
     def _take(self, rows: slice) -> Rows:
         assert not isinstance(self.codes, slice)

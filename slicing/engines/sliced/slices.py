@@ -217,7 +217,7 @@ class Slices:
         entries = [*head.fresh, *head.late, *(entry for cached in head.lists.values() for entry in cached)]
         names = []
         for key, group in head.slice_groups.items():
-            assert (key + 1) * length > oldest, "expired stripes are removed"
+            assert (key + 1) * length > oldest, "expired slice groups are removed"
             entries += group.loose
             names += [name for cut in group.cuts for name in self.slice_groups.names(key, cut)]
             assert all(a[0] < b[0] for a, b in pairwise(group.cuts))

@@ -12,7 +12,7 @@ from slicing.windows.families.by_edges import OverSharedCut
 from slicing.windows.families.family import Family, OverCut
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Array, Edges, elementwise, within
-from slicing.windows.time.slices import stripe_of
+from slicing.windows.time.slices import group_size
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Stepped(OverCut):
         return self.step
 
     @property
-    def stripe(self) -> int:
+    def slices_per_group(self) -> int:
         """The number of slices in a slice group, at least `step`: no advance may leave more than one group."""
-        return max(stripe_of(self.longest), self.step)
+        return max(group_size(self.longest), self.step)
 
     @property
     def ratio(self) -> float:
