@@ -245,10 +245,10 @@ class Reached:
     def some_keys(self) -> Iterator[Reached]:
         """Split the marks by keys into parts of about `AT_ONCE` windows each."""
         counts = self.end - self.low
-        portion = (np.cumsum(counts) - counts) // AT_ONCE
+        part = (np.cumsum(counts) - counts) // AT_ONCE
         heads = np.flatnonzero(np.diff(self.marks.keys, prepend=-1) != 0)
         # All marks of a key are in the same part as its first mark.
-        starts = heads[np.diff(portion[heads], prepend=-1) != 0].tolist()
+        starts = heads[np.diff(part[heads], prepend=-1) != 0].tolist()
         for start, end in pairwise([*starts, len(self.marks)]):
             yield Reached(self.marks.take(slice(start, end)), self.low[start:end], self.end[start:end])
 

@@ -68,7 +68,7 @@ class Cells:
         )
 
 
-def portions(block: Block, cells: Cells, limit: int) -> Iterator[tuple[Block, Cells]]:
+def stretch_runs(block: Block, cells: Cells, limit: int) -> Iterator[tuple[Block, Cells]]:
     """Yield runs of whole stretches with at most `limit` cells; a stretch with more cells is a run of its own."""
     first = 0
     while first < len(cells.keys):

@@ -158,15 +158,15 @@ class Rows:
 
         For nodes that start without records.
         """
-        for start, stop in _portions(live, first, end):
-            yield from self._apart(live, start, stop)
+        for start, stop in _slice_runs(live, first, end):
+            yield from self._slices(live, start, stop)
 
     def filled_backwards(self, live: Live, first: int, end: int) -> Iterator[Rows]:
         """Yield the same as `filled`, beginning with the last slice."""
-        for start, stop in reversed(_portions(live, first, end)):
-            yield from reversed(self._apart(live, start, stop))
+        for start, stop in reversed(_slice_runs(live, first, end)):
+            yield from reversed(self._slices(live, start, stop))
 
-    def _apart(self, live: Live, first: int, end: int) -> list[Rows]:
+    def _slices(self, live: Live, first: int, end: int) -> list[Rows]:
         some = self.between(first, end)
         fills = live.fills(len(some), (end - first) * len(live.names))
         return some._fill(live, first, end) if fills else some.by_slice(first, end)
@@ -376,5 +376,5 @@ def _where(mask: Array) -> Any:
     return ALL if mask.all() else np.flatnonzero(mask)
 
 
-def _portions(live: Live, first: int, end: int) -> list[tuple[int, int]]:
+def _slice_runs(live: Live, first: int, end: int) -> list[tuple[int, int]]:
     return list(even_runs(first, end, at_once(FILLED_CELLS, max(1, len(live.names)))))

@@ -27,8 +27,8 @@ from slicing.assembly.ranges.window_references import (
     assemble_references,
     assembled,
     family_of,
+    in_parts,
     located,
-    portions,
     window_references,
 )
 from slicing.assembly.results import Windows
@@ -341,7 +341,7 @@ class SlidingBucket(Bucket):
     ) -> Iterator[Windows]:
         """Yield the windows that did not exist before, then the windows `again`, which `of` assembles."""
         yield from assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
-        for some in portions(self.shape, around.rows, around.at.take(np.flatnonzero(around.existed & again))):
+        for some in in_parts(self.shape, around.rows, around.at.take(np.flatnonzero(around.existed & again))):
             yield of(self.shape, around.rows, some)
 
     def _with_old(self, around: _Around) -> Callable[[Shape, Block, WindowReferences], Windows]:
@@ -356,7 +356,7 @@ class SlidingBucket(Bucket):
         again = around.at.take(np.flatnonzero(around.existed & around.touched))
         yield from assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
         new = by_key(self.shape, self.new)
-        for some in portions(self.shape, new, located(self.family, new, again.windows, again.keys)):
+        for some in in_parts(self.shape, new, located(self.family, new, again.windows, again.keys)):
             yield assembled(self.shape, new, some)
 
     def _around(self, known: Block, new: Block, first: int, end: int) -> _Around:
