@@ -1,4 +1,4 @@
-"""The accounting of the state: partials read and written by each strategy, as the engine counts them, beside formulas.
+"""The accounting of the state: partials read and written by each strategy, as the engine counts them, with formulas.
 
 `python -m benchmarks.comparisons.accounting` prints it; `accounting_on_spark` has the calls and bytes of the state
 store. One bucket, some hundred keys (so that a slice fills a page), one record of each key per slice and micro-batch,

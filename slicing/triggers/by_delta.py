@@ -23,7 +23,7 @@ from slicing.aggregates.migration_hints import written
 from slicing.content.memory import NEVER, Remembered, kernel_of
 from slicing.triggers.candidates import Candidates, Memory
 from slicing.triggers.condition import Condition
-from slicing.triggers.trigger import APART, NUMBERS, MicroBatchTime
+from slicing.triggers.trigger import NUMBERS, UNMERGED, MicroBatchTime
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class ByDelta(Condition):
     @property
     def asks(self) -> frozenset[str]:
         """Ask for the values of new records, and for windows that do not merge."""
-        return frozenset({NUMBERS, APART})
+        return frozenset({NUMBERS, UNMERGED})
 
     @property
     def meaning(self) -> str:

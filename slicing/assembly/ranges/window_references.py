@@ -59,8 +59,8 @@ def window_references(
     windows, keys = _within(block.index - family.reach, block.keys, first, end)
     if family.right:
         held = _before_next(family, block)
-        behind, of = _within(block.index[held] + 1, block.keys[held], first, end)
-        windows, keys = np.concatenate([windows, behind]), np.concatenate([keys, of])
+        after, of = _within(block.index[held] + 1, block.keys[held], first, end)
+        windows, keys = np.concatenate([windows, after]), np.concatenate([keys, of])
         rows, heads = order(keys, windows)
         windows, keys = windows[rows[heads]], keys[rows[heads]]
     return located(family, block, windows, keys)

@@ -138,8 +138,8 @@ class Slices:
             before = int(ends.max()) - 1 if len(ends) else None
         if before is None:
             return self.entered, newest
-        behind = before + 1 - int(block.index[len(block) // STRAGGLERS])
-        return max(self.entered, before + 1), newest - max(0, behind)
+        lateness = before + 1 - int(block.index[len(block) // STRAGGLERS])
+        return max(self.entered, before + 1), newest - max(0, lateness)
 
     def take_fresh(self, entered: int) -> InOrder:
         """Remove and return the new rows since the last close.

@@ -172,8 +172,8 @@ class SlidingBucket(Bucket):
         counts = late.index >= np.maximum(np.minimum(ending, following), first)[keys]
         if right:
             following = np.minimum(following, _least(both, len(known) + np.flatnonzero(counts), 1))
-        begun = np.where(following[keys] <= late.index, following[keys], FOREVER)
-        return np.where(counts, np.maximum(np.minimum(begun, ending[keys]), first), FOREVER)
+        from_right = np.where(following[keys] <= late.index, following[keys], FOREVER)
+        return np.where(counts, np.maximum(np.minimum(from_right, ending[keys]), first), FOREVER)
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up and accept records."""

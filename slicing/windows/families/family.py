@@ -229,8 +229,8 @@ def distance(edges: Edges) -> int:
     if isinstance(edges, Every):
         return edges.length
     if isinstance(edges, Listed):
-        apart = np.diff(np.array(edges.instants))
-        return int(apart[apart > 0].min(initial=AFTER))
+        distances = np.diff(np.array(edges.instants))
+        return int(distances[distances > 0].min(initial=AFTER))
     return edges.least if isinstance(edges, Local) else 1
 
 
