@@ -197,12 +197,12 @@ class SlicePairs:
                 self._keys.end(*self._counted)
             self._keys.save()
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
-        kept = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.cached} if self._counts.cached else {}
+        cached = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.cached} if self._counts.cached else {}
         for each in self._families:
-            kept |= each.memory.kept() if each.memory else {}
-        return kept | (self._keys.kept() if self._keys else {})
+            cached |= each.memory.to_cache() if each.memory else {}
+        return cached | (self._keys.to_cache() if self._keys else {})
 
 
 def _remember(memory: PairMemory | None, windows: Array, keys: Array, names: pa.Table, old: Any, new: Any) -> None:

@@ -39,14 +39,14 @@ class DeltaMemory(Memory):
         return [*super().fields, self.reference, self.newest]
 
 
-def _apart(*_: Any) -> Any:
+def _unmerged(*_: Any) -> Any:
     raise AssertionError("windows that merge have refused the trigger")
 
 
 _FIELDS = ("fired bigint", "counted bigint", "since bigint", "reference double", "newest double")
 _NOTHING = (0, 0, NEVER, float("nan"), float("nan"))
 WITH_VALUES = Remembered(
-    "values", kernel_of([Field(*field.split()) for field in _FIELDS], _NOTHING), _NOTHING, DeltaMemory, _apart
+    "values", kernel_of([Field(*field.split()) for field in _FIELDS], _NOTHING), _NOTHING, DeltaMemory, _unmerged
 )
 """The memory of the conditions of `early`, together with the values for `delta`."""
 LEFT = 7 / 8

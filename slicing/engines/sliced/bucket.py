@@ -379,8 +379,8 @@ class SlicedBucket(Bucket):
         oldest = self._needed_from
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
-        totals = self._latest.kept() if self._latest else {}
-        return self.slices.cache.keep(oldest, totals | self.kept_early())
+        totals = self._latest.to_cache() if self._latest else {}
+        return self.slices.cache.keep(oldest, totals | self.early_to_cache())
 
     def cut_at(self) -> list[int]:
         """Return the start of the first stored slice, the end of the last one, and the instants of lateness."""
@@ -390,8 +390,8 @@ class SlicedBucket(Bucket):
 
     def _forget_other_triggers(self) -> None:
         """Remove the caches that this trigger does not update; a later trigger rebuilds them."""
-        kept = [f"{each.prefix}{of} " for of in (EARLY, STATES) for each in self.families]
-        own = (*self.others, f"{EARLY} ", *kept)
+        early = [f"{each.prefix}{of} " for of in (EARLY, STATES) for each in self.families]
+        own = (*self.others, f"{EARLY} ", *early)
         if self.slices.needs.trees:
             own += tuple(name for each in self.families for name in each.own)
         for name in [name for name in self.head.lists if not name.startswith(own)]:

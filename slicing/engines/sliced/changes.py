@@ -49,10 +49,10 @@ class Changes:
             sources = [self.slices.cache.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
             before = _distance(progress, first, until)
             for partition in key_partitions(progress.shape, sources, first, until, before):
-                (kept, new), inside = partition.blocks, partition.first > first
+                (stored, new), inside = partition.blocks, partition.first > first
                 some = partition.first, partition.end, known or inside, self.tombstones
                 yield from changes(
-                    progress.shape, kept, new, *some, progress.compared, progress.whole, inside, progress.left
+                    progress.shape, stored, new, *some, progress.compared, progress.whole, inside, progress.left
                 )
             if progress is self.families[-1]:  # they close together
                 self._remember(news)

@@ -321,7 +321,7 @@ class SlidingBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows and the dirty set in the bucket cache."""
-        return self.cache.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.kept_early())
+        return self.cache.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.early_to_cache())
 
     def _closed(self, rows: Block, first: int, end: int) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` of folded rows; only keys with an instant that creates one are read."""
