@@ -78,7 +78,7 @@ class Blocks(_Short):
         data = Data(60, [C.count(), C.sum("v")], kind)
         self.shape, self.records = data.shape, data.records(1_000_000, 10_000, range(100))
         self.block = from_records(*self.records)
-        self.apart = [from_records(*data.records(100_000, 10_000, range(100), seed)) for seed in range(5)]
+        self.overlapping = [from_records(*data.records(100_000, 10_000, range(100), seed)) for seed in range(5)]
         self.following = [
             from_records(*data.records(100_000, 10_000, range(20 * part, 20 * part + 20), part)) for part in range(5)
         ]
@@ -90,7 +90,7 @@ class Blocks(_Short):
 
     def time_fold_overlapping(self, kind: str) -> None:
         """Fold five blocks of the same slices."""
-        fold(self.shape, self.apart)
+        fold(self.shape, self.overlapping)
 
     def time_fold_in_order(self, kind: str) -> None:
         """Fold five blocks of consecutive slices."""

@@ -1,4 +1,4 @@
-"""The accounting of the state: partials read and written by each strategy, as the engine counts them, beside formulas.
+"""The accounting of the state: partials read and written by each strategy, as the engine counts them, with formulas.
 
 `python -m benchmarks.comparisons.accounting` prints it; `accounting_on_spark` has the calls and bytes of the state
 store. One bucket, some hundred keys (so that a slice fills a page), one record of each key per slice and micro-batch,
@@ -21,7 +21,7 @@ from slicing import Emission, on_update
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.choice import group_length
+from slicing.assembly.choice import outer_group_length
 from slicing.content.block import Shape, encode_keys
 from slicing.content.folding import from_records
 from slicing.content.records import Records
@@ -180,7 +180,7 @@ def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count
     with _slice_groups_cut_by_slice():
         feed.step(range(filled), family.slice_start(filled - 2))
     steps = _period(strategy, family)
-    settled = filled + (2 if "eager" in strategy.trees else family.stripe + 2) * family.per_advance
+    settled = filled + (2 if "eager" in strategy.trees else family.slices_per_group + 2) * family.per_advance
     closed = 0
     for index in range(filled, settled + steps):
         if index == settled:
@@ -192,9 +192,9 @@ def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count
 
 
 def _period(strategy: Strategy, family: Slicing) -> int:
-    """The number of slices after which all repeats: for the three-layer tree a higher group, else a few slices."""
+    """The number of slices after which all repeats: for the three-layer tree an outer group, else a few slices."""
     if "three_layer" in strategy.trees:
-        return group_length(family) * family.stripe * family.per_advance
+        return outer_group_length(family) * family.slices_per_group * family.per_advance
     return 2 * family.per_advance
 
 

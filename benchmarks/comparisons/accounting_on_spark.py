@@ -25,7 +25,7 @@ from benchmarks.running.session import session, stop
 from benchmarks.running.side import CORES, Settings
 from benchmarks.running.streams import noop
 from slicing import group_by, hopping
-from slicing.assembly.choice import group_length
+from slicing.assembly.choice import outer_group_length
 from slicing.explain.costs import Cost
 from slicing.triggers.emission import ON_CLOSE
 from slicing.windows.time.slices import Slicing
@@ -76,8 +76,8 @@ SPARK = "Spark `window()`"
 
 def micro_batches(family: Slicing) -> tuple[int, int]:
     """Return the number of micro-batches, and how many of them count: the period after which all trees repeat."""
-    period = group_length(family) * family.stripe
-    return 1 + family.per_window + family.stripe + period, period
+    period = outer_group_length(family) * family.slices_per_group
+    return 1 + family.per_window + family.slices_per_group + period, period
 
 
 def write(folder: Path, ratio: int, batches: int, keys: int) -> None:

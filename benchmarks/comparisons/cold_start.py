@@ -42,12 +42,12 @@ def once(kind: str, side: str, options: Mapping[str, str]) -> Cold:
         for name, value in options.items():  # options of the context, which a local executor shares
             spark.sparkContext._jsc.sc().conf().set(name, value)
         path, schema = str(DENSE.path()), DENSE.schema
-        begun, busy = time.monotonic(), processor_seconds()
+        began, busy = time.monotonic(), processor_seconds()
         query = Ours() if side == "ours" else SparkWindow()
         if kind == "bounded":
             frame = spark.read.schema(schema).parquet(*(str(file) for file in DENSE.files()[: DENSE.parts]))
             query(frame, HOUR, MINUTE).write.format("noop").mode("overwrite").save()
-            return Cold(time.monotonic() - begun, processor_seconds() - busy)
+            return Cold(time.monotonic() - began, processor_seconds() - busy)
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", DENSE.parts).parquet(path)
         frame = query(reader.withWatermark("ts", settings.delay), HOUR, MINUTE)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
@@ -55,7 +55,7 @@ def once(kind: str, side: str, options: Mapping[str, str]) -> Cold:
             running = writer.trigger(availableNow=True).start()
             while running.isActive and not running.recentProgress:
                 time.sleep(0.01)
-            cold, spent = time.monotonic() - begun, processor_seconds() - busy
+            cold, spent = time.monotonic() - began, processor_seconds() - busy
             while running.isActive and len(running.recentProgress) < 3:
                 time.sleep(0.01)
             if error := running.exception():

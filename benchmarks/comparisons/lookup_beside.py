@@ -66,7 +66,7 @@ def fed(spark: SparkSession, folder: Path, keys: int, pause: float) -> tuple[lis
     asking = Lookups(made, checkpoint, keys // 2, pause)
     thread = threading.Thread(target=asking.run)
     alone: list[float] = []
-    beside: list[float] = []
+    together: list[float] = []
     try:
         for number, file in enumerate(files):
             with_lookups = number >= WARM and (number - WARM) // BLOCK % 2 == 1
@@ -76,13 +76,13 @@ def fed(spark: SparkSession, folder: Path, keys: int, pause: float) -> tuple[lis
             file.rename(source / f"{number:04}.parquet")
             query.processAllAvailable()
             if number >= WARM:
-                (beside if with_lookups else alone).append(_took(query.recentProgress))
+                (together if with_lookups else alone).append(_took(query.recentProgress))
     finally:
         asking.over.set()
         if thread.ident is not None:
             thread.join()
         query.stop()
-    return alone, beside, asking
+    return alone, together, asking
 
 
 def _took(progress: Any) -> float:
@@ -95,13 +95,13 @@ def timed(keys: int, pause: float) -> tuple[Run, Run]:
     folder = Path(tempfile.mkdtemp(dir=workload.FOLDER))
     try:
         with configured(replace(SLOWER, partitions=PARTITIONS)) as spark:
-            alone, beside, asking = fed(spark, folder, keys, pause)
+            alone, together, asking = fed(spark, folder, keys, pause)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if asking.failed:
         raise asking.failed[0]
     note = f"{len(asking.seconds)} lookups, {statistics.median(asking.seconds):.1f} s each"
-    without, ours = (Run(statistics.mean(s), keys, batches=len(s)) for s in (alone, beside))
+    without, ours = (Run(statistics.mean(s), keys, batches=len(s)) for s in (alone, together))
     return without, replace(ours, note=note)
 
 

@@ -84,6 +84,6 @@ def _start(workload: Workload, size: str, advance: str) -> float:
 def _replayed(workload: Workload, size: str, advance: str) -> float:
     with configured(SETTINGS), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
         out = defined(workload, size, advance).dataframe()
-        begun = time.monotonic()
+        began = time.monotonic()
         noop(out, SETTINGS, checkpoint).trigger(availableNow=True).start().awaitTermination()
-        return time.monotonic() - begun
+        return time.monotonic() - began

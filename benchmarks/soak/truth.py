@@ -109,8 +109,8 @@ class Truth:
         found = []
         for held in (0, 1):
             sums = (self.first_window_sums, self.last_window_sums)
-            begun, ended = (_until(of, at, held) - _until(of, low - 1, held) for of in sums)
-            found.append(begun - ended)
+            started, ended = (_until(of, at, held) - _until(of, low - 1, held) for of in sums)
+            found.append(started - ended)
         return found[0], found[1]
 
 

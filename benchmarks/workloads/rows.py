@@ -25,8 +25,8 @@ def difference(ours: DataFrame, theirs: DataFrame) -> str | None:
         return "no rows at all"
     if found[1] != wanted[1]:
         return f"the hashes of {', '.join(exact)} sum to another value"
-    if floats and (apart := _apart(ours, theirs, exact, floats)):
-        return f"{apart:,} rows have other floats"
+    if floats and (other := _with_other_floats(ours, theirs, exact, floats)):
+        return f"{other:,} rows have other floats"
     return None
 
 
@@ -47,7 +47,7 @@ def _summary(frame: DataFrame, exact: list[str]) -> tuple[int, int]:
     return row[0], int(row[1] or 0)
 
 
-def _apart(ours: DataFrame, theirs: DataFrame, exact: list[str], floats: list[str]) -> int:
+def _with_other_floats(ours: DataFrame, theirs: DataFrame, exact: list[str], floats: list[str]) -> int:
     found, wanted = (
         frame.select(F.xxhash64(*exact).alias("row"), *[F.col(name).alias(f"{side}_{name}") for name in floats])
         for frame, side in ((ours, "our"), (theirs, "their"))

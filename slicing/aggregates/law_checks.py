@@ -182,10 +182,10 @@ def near(x: Any, y: Any, kind: str) -> bool:
     return x == y or _near(x, y, TOLERANCE[kind] * max(abs(x), abs(y)))
 
 
-def _near(x: float | None, y: float | None, apart: float) -> bool:
+def _near(x: float | None, y: float | None, tolerance: float) -> bool:
     if x is None or y is None:
         return False
-    return (math.isnan(x) and math.isnan(y)) or abs(x - y) <= apart
+    return (math.isnan(x) and math.isnan(y)) or abs(x - y) <= tolerance
 
 
 def _values(array: pa.Array) -> list[Any]:

@@ -56,6 +56,6 @@ def is_additive(kernel: Kernel) -> bool:
     )
 
 
-def group_length(family: Regular) -> int:
+def outer_group_length(family: Regular) -> int:
     """Return the number of slice groups in an outer group (the top layer): the fewest whole ones inside any window."""
-    return (family.per_window - 1) // family.stripe - 1
+    return (family.per_window - 1) // family.slices_per_group - 1

@@ -152,9 +152,9 @@ def fold_arrays(
         filled = np.flatnonzero(sizes)
         within = np.cumsum(sizes[filled]) - sizes[filled]
         positions = np.flatnonzero(kept)
-        begun = None if onto is None else [column[filled] for column in onto]
+        initial = None if onto is None else [column[filled] for column in onto]
         try:
-            some = kernel.fold(_permuted(values, rows[kept]), within, len(positions), begun)
+            some = kernel.fold(_permuted(values, rows[kept]), within, len(positions), initial)
         except RowFailure as failure:
             raise failure.at(int(positions[failure.index])) from failure.__cause__
         for column, new in zip(folded, some, strict=True):

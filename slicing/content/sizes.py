@@ -13,7 +13,7 @@ from slicing.content.block import Block, Shape, place
 from slicing.errors import TooLarge
 
 PAGE_BYTES = 4 << 20
-PORTION_BYTES = 64 << 20
+ASSEMBLY_BYTES = 64 << 20
 """The bytes of windows that are in memory at once, together with the rows that they are assembled from."""
 ROW_BYTES = 3 << 29
 """The upper limit of a row in bytes. A value is limited to 2 GiB in Arrow and in the JVM, and a page as text is one

@@ -72,8 +72,8 @@ def _time(local: datetime, seconds: bool) -> str:
     return f"{local:%H:%M:%S}" if seconds or local.second else f"{local:%H:%M}"
 
 
-def ticks(low: int, high: int, wanted: Sequence[int], apart: float) -> list[int]:
-    """Return instants for ticks in `[low, high]`: the wanted ones if `apart` microseconds apart, else round ones.
+def ticks(low: int, high: int, wanted: Sequence[int], distance: float) -> list[int]:
+    """Return instants for ticks in `[low, high]`, at least `distance` microseconds apart: the wanted or round ones.
 
     If equally spaced wanted instants are too close, every second, third, ... up to every twelfth of them is used.
     """
@@ -81,9 +81,9 @@ def ticks(low: int, high: int, wanted: Sequence[int], apart: float) -> list[int]
     is_even = len({b - a for a, b in pairwise(inside)}) == 1
     for every in (1, 2, 3, 4, 5, 6, 10, 12) if is_even else (1,):
         some = inside[::every]
-        if len(some) > 2 and min(b - a for a, b in pairwise(some)) >= apart:
+        if len(some) > 2 and min(b - a for a, b in pairwise(some)) >= distance:
             return some
-    if 0 < len(inside) <= 2 and (len(inside) == 1 or inside[1] - inside[0] >= apart):
+    if 0 < len(inside) <= 2 and (len(inside) == 1 or inside[1] - inside[0] >= distance):
         return inside
-    step = next((each for each in STEPS if each >= apart), STEPS[-1])
+    step = next((each for each in STEPS if each >= distance), STEPS[-1])
     return list(range(-(-low // step) * step, high + 1, step))

@@ -22,7 +22,7 @@ from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look, Pieces
 from slicing.engines.trigger_state import check_state, renew_state
-from slicing.engines.wide_rows import NOT_KEPT, check_lacking, step_apart, step_together
+from slicing.engines.wide_rows import NOT_KEPT, check_lacking, step_separately, step_together
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.adapting import over_stored
@@ -131,7 +131,7 @@ class Around:
 class StoredWaiting(Waiting, Protocol):
     """A dirty set whose marks the bucket cache may keep."""
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
 
 
@@ -143,7 +143,7 @@ class StoredPairs(OpenPairs, Protocol):
     def save(self) -> None:
         """Store the changes of this micro-batch."""
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
 
 
@@ -180,7 +180,7 @@ class Bucket:
         """
         family = over_stored(self.head, self.fingerprint, shape.family)
         if not wide:
-            step_apart(self.head.families)
+            step_separately(self.head.families)
         for state, own in zip(self.head.families, family.families, strict=True):
             if state.added:
                 passed = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
@@ -273,12 +273,12 @@ class Bucket:
                 self.pages.remove(self.head.lists.pop(name))
         self.head.trigger = self.trigger.stored
 
-    def kept_early(self) -> dict[str, Block]:
+    def early_to_cache(self) -> dict[str, Block]:
         """Return the blocks of the dirty set or of the pairs that the bucket cache keeps, by name."""
         if self.open_pairs:
-            return self.open_pairs.kept()
+            return self.open_pairs.to_cache()
         waiting = self.trigger.waiting_of(self)
-        return {} if waiting is None else waiting.kept()
+        return {} if waiting is None else waiting.to_cache()
 
     def cut_at(self) -> list[int]:
         """Return instants, in microseconds, that enclose all slices and windows of the state.
@@ -370,6 +370,6 @@ class Bucket:
         assert all(self.pages.store.get(name) for name in names)
 
 
-def known_rows(nodes: PageLists, name: str, kept: Mapping[str, Block]) -> Block | None:
+def known_rows(nodes: PageLists, name: str, cached: Mapping[str, Block]) -> Block | None:
     """Return the cached rows of a list, an empty block if it has no page, or None if its pages must be read."""
-    return kept.get(name) if name in kept or nodes.entries(name) else empty(nodes.shape)
+    return cached.get(name) if name in cached or nodes.entries(name) else empty(nodes.shape)

@@ -34,17 +34,17 @@ def _all(marks: Block) -> Block:
 class DirtySet:
     """The stored marks of a bucket: blocks without partials. The shape of `nodes` has no kernels.
 
-    `kept` has all stored rows, in any order and not folded, if they are in the bucket cache; otherwise they are read.
+    `cached` has all stored rows, in any order and not folded, if they are in the bucket cache; otherwise they are read.
     `chosen` returns the marks that still count. All methods take the new marks and `first`, the first slice that an
     open window covers; marks of earlier slices are forgotten.
     """
 
-    def __init__(self, nodes: PageLists, kept: Block | None, chosen: Chosen = _all):
-        self.nodes, self.kept, self._chosen = nodes, kept, chosen
+    def __init__(self, nodes: PageLists, cached: Block | None, chosen: Chosen = _all):
+        self.nodes, self.cached, self._chosen = nodes, cached, chosen
 
     def add(self, new: Block, first: int) -> None:
         """Add new marks; nothing fires."""
-        self.kept = None
+        self.cached = None
         self._forget_before(first)
         self.nodes.append(PENDING, new.between(first, FOREVER))
 
@@ -52,17 +52,17 @@ class DirtySet:
         """Remove and return all marks."""
         everything = self._live(concat(self.nodes.shape, [self._stored(), new.between(first, FOREVER)]), first)
         self.nodes.drop(PENDING)
-        self.kept = None
+        self.cached = None
         return everything
 
     def take(self, new: Block, first: int, ready: Ready) -> Block:
         """Remove and return the marks that are ready. `ready` may depend only on the marks of a key."""
         new = new.between(first, FOREVER)
-        if self.kept is not None and not len(new):
+        if self.cached is not None and not len(new):
             # Marks that were not ready before are not ready now. Marks not in the cache may be of another trigger.
             self._drop_expired(first)
             return new
-        stored = self._stored() if self.kept is None else self.kept
+        stored = self._stored() if self.cached is None else self.cached
         rows = concat(self.nodes.shape, [stored, new])
         live = self._live(rows, first)
         is_ready = ready(live)
@@ -72,19 +72,19 @@ class DirtySet:
         new = _within(new, due, False)
         if len(known) + len(new) + len(gone) > 2 * len(rest):
             self.nodes.save(PENDING, rest)
-            self.kept = rest
+            self.cached = rest
         else:
             news = concat(self.nodes.shape, [new, replace(gone, records=-gone.records)])
             self.nodes.append(PENDING, regroup(self.nodes.shape, news))
-            self.kept = concat(self.nodes.shape, [known, news])
+            self.cached = concat(self.nodes.shape, [known, news])
         return due
 
     def _drop_expired(self, first: int) -> None:
         """Remove the pages whose slices are all earlier, without reading them."""
         entries = self.nodes.entries(PENDING)
         expired = [entry for entry in entries if entry[2] <= first]
-        if expired and self.kept is not None:
-            self.kept = self.kept.take(self.kept.index >= first)
+        if expired and self.cached is not None:
+            self.cached = self.cached.take(self.cached.index >= first)
             entries[:] = [entry for entry in entries if entry not in expired]
             self.nodes.pages.remove(expired)
             if not entries:
@@ -148,6 +148,6 @@ class WaitingSlices:
     def _panes_of(self, marks: Block) -> Panes:
         return self._panes(marks) if len(marks) else NONE
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the marks that the bucket cache keeps, by name."""
-        return {PENDING: self.dirty.kept} if self.dirty.kept else {}
+        return {PENDING: self.dirty.cached} if self.dirty.cached else {}

@@ -22,7 +22,7 @@ from slicing.assembly.ranges.segment_tree import SegmentTree
 from slicing.assembly.results import Windows, show_window
 from slicing.content.block import Block, Shape, encode_keys, order, show_place
 from slicing.content.pairs import Pairs
-from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
+from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory
 from slicing.windows.lookback import Lookback
 
 
@@ -46,7 +46,7 @@ def features(shape: Shape, rows: Block, asked: Sequence[Instants]) -> Iterator[t
     """Yield the windows as of all instants, each frame with the number of its batch of instants.
 
     `rows` are folded; `shape` has one family for each length. Cost: one combine per row, and per window of m rows of
-    its key at most 2 log2(m) combines, none for additive aggregates. Memory: the rows twice, and PORTION_BYTES.
+    its key at most 2 log2(m) combines, none for additive aggregates. Memory: the rows twice, and ASSEMBLY_BYTES.
     """
     codes, names = encode_keys(pa.concat_tables([rows.names, *(each.names for each in asked)]))
     ends = np.cumsum([len(rows.names), *(len(each.names) for each in asked)])
@@ -87,7 +87,7 @@ class _History:
         kernels = zip(shape.kernels, block.partials, strict=True)
         self.kernels = [SegmentTree(kernel, columns, *runs) for kernel, columns in kernels]
         width = 16 + (memory(shape, block) - block.names.nbytes) / max(1, len(block))
-        self.most = at_once(PORTION_BYTES, width * len(self.families))
+        self.most = at_once(ASSEMBLY_BYTES, width * len(self.families))
 
     def _place(self, row: int) -> str:
         return show_place(self.shape.family, self.names, self.block.keys[row], self.block.index[row])

@@ -64,9 +64,9 @@ class KeyCounts:
         """Store the noted counts."""
         self._memory.save()
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
-        return self._memory.kept()
+        return self._memory.to_cache()
 
 
 def of_pairs(counting: Counting | None, keys: Array) -> tuple[Array | None, Callable[[Array], None]]:

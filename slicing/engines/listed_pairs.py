@@ -95,6 +95,6 @@ class ListedPairs:
             if each:
                 each.save()
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
-        return {name: block for each in (self._memory, self._keys) if each for name, block in each.kept().items()}
+        return {name: block for each in (self._memory, self._keys) if each for name, block in each.to_cache().items()}

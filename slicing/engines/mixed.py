@@ -173,7 +173,7 @@ class MixedBucket(SlicedBucket):
 
     @property
     def _looked_up_from(self) -> list[int]:
-        """The first accepting window of each family: the pages of earlier windows lack the records that came later."""
+        """The first accepting window of each family: the pages of earlier windows lack later records."""
         return [each.state.first_accepting for each in self.families]
 
     def _waiting(self, marks: Block) -> Panes:

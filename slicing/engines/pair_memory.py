@@ -35,11 +35,11 @@ class PairMemory:
         self,
         nodes: PageLists,
         name: str,
-        kept: Block | None,
+        cached: Block | None,
         is_live: Callable[[Block], Array],
         of: Remembered = OF_CONDITIONS,
     ):
-        self.ledger, self.name, self._is_live, self.remembered = Ledger(nodes, name, kept), name, is_live, of
+        self.ledger, self.name, self._is_live, self.remembered = Ledger(nodes, name, cached), name, is_live, of
         self._noted: list[Block] = []
         self._rows: Block | None = None
 
@@ -105,7 +105,7 @@ class PairMemory:
         noted = newest(concat(shape, self._noted))
         self.ledger.put(noted, self.remembered.telling(newest(concat(shape, [self.rows, noted]))))
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
         return {f"{self.ledger.nodes.prefix}{self.name}": self.ledger.cached} if self.ledger.cached else {}
 

@@ -197,12 +197,12 @@ class SlicePairs:
                 self._keys.end(*self._counted)
             self._keys.save()
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
-        kept = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.cached} if self._counts.cached else {}
+        cached = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.cached} if self._counts.cached else {}
         for each in self._families:
-            kept |= each.memory.kept() if each.memory else {}
-        return kept | (self._keys.kept() if self._keys else {})
+            cached |= each.memory.to_cache() if each.memory else {}
+        return cached | (self._keys.to_cache() if self._keys else {})
 
 
 def _remember(memory: PairMemory | None, windows: Array, keys: Array, names: pa.Table, old: Any, new: Any) -> None:
@@ -245,10 +245,10 @@ class Reached:
     def some_keys(self) -> Iterator[Reached]:
         """Split the marks by keys into parts of about `AT_ONCE` windows each."""
         counts = self.end - self.low
-        portion = (np.cumsum(counts) - counts) // AT_ONCE
+        part = (np.cumsum(counts) - counts) // AT_ONCE
         heads = np.flatnonzero(np.diff(self.marks.keys, prepend=-1) != 0)
         # All marks of a key are in the same part as its first mark.
-        starts = heads[np.diff(portion[heads], prepend=-1) != 0].tolist()
+        starts = heads[np.diff(part[heads], prepend=-1) != 0].tolist()
         for start, end in pairwise([*starts, len(self.marks)]):
             yield Reached(self.marks.take(slice(start, end)), self.low[start:end], self.end[start:end])
 

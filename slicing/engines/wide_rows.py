@@ -43,7 +43,7 @@ def step_together(states: Sequence[FamilyState], families: Sequence[Family]) -> 
         state.added = False
 
 
-def step_apart(states: Sequence[FamilyState]) -> None:
+def step_separately(states: Sequence[FamilyState]) -> None:
     """Let families that were in wide rows fire in rows of their own, from their first complete window on."""
     for state in states:
         if state.whole is not None:

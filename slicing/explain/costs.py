@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from slicing.assembly.choice import EAGER, group_length
+from slicing.assembly.choice import EAGER, outer_group_length
 from slicing.engines.sliced.merging import AT_ONCE
 from slicing.state.pages import FAN_IN
 from slicing.triggers.early_by_count import EarlyByCount
@@ -131,7 +131,7 @@ class Costs:
         trees = sorted(self.trees - {EAGER}) if CLOSING in self.asks else []
         # Both trees share one read of the slices in the group that becomes the oldest, including those that leave
         # first.
-        shared = step * step / self.family.stripe if {"two_layer", "three_layer"} <= set(trees) else 0
+        shared = step * step / self.family.slices_per_group if {"two_layer", "three_layer"} <= set(trees) else 0
         return sum((self._tree(tree) for tree in trees), entering + Cost(-shared, 0))
 
     def newest(self, total: bool) -> int:
@@ -190,27 +190,27 @@ def _three_layer(family: Regular) -> Cost:
 
     Per slice group, the newest group becomes complete once and the oldest one changes once. Both happen in the same
     close if the window is one slice longer than its groups. Each of them recomputes the node in between, from the rest
-    of the higher group in front and, unless all slice groups belong to one higher group, from the start of the next
+    of the outer group in front and, unless all slice groups belong to one outer group, from the start of the next
     one.
     """
-    closes, group = family.stripe / family.per_advance, group_length(family)
-    changes = 1 if (family.per_window - 1) % family.stripe == 0 else 2
-    crossing = (group - 1) / group
-    at_once = 1 / group if changes == 1 else 0  # the slice group is complete in the close that needs it in front
+    closes, outer = family.slices_per_group / family.per_advance, outer_group_length(family)
+    changes = 1 if (family.per_window - 1) % family.slices_per_group == 0 else 2
+    crossing = (outer - 1) / outer
+    at_once = 1 / outer if changes == 1 else 0  # the slice group is complete in the close that needs it in front
     reads = {
         "run": closes,
         "suffix": closes - 1,  # the first one is used when it is computed
-        "slices of the oldest stripe": family.stripe,
+        "slices of the oldest group": family.slices_per_group,
         "between": closes - changes,
-        "rest": changes - 1 / group,  # the first one of a group is used when it is computed
+        "rest": changes - 1 / outer,  # the first one of an outer group is used when it is computed
         "start": changes * crossing,
-        "stripes of the group": 1 - at_once,
+        "groups of the outer group": 1 - at_once,
     }
     writes = {
         "run": closes,
         "suffix": closes - 1,
         "between": changes,
-        "stripe": 1 - at_once,
+        "group": 1 - at_once,
         "rest": 1,
         "start": 1 + (changes - 1) * crossing,
     }

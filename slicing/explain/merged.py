@@ -49,8 +49,8 @@ class Merged:
         index = np.arange(min(first for _, first in needed), self.family.slice_at(now) + 1)
         found = np.full(len(index), index[0])
         for each, first in needed:
-            begun = each.first_slice(each.last_window(index))
-            found = np.where(index >= first, np.maximum(found, begun), found)
+            start = each.first_slice(each.last_window(index))
+            found = np.where(index >= first, np.maximum(found, start), found)
         # Slices are merged when the last slice of their run has ended; until then they are stored one by one.
         return np.unique(np.append(np.where(index >= found[-1], index, found), index[-1] + 1))
 

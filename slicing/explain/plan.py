@@ -195,9 +195,14 @@ class Plan:
         return self.shape.family.ratio
 
     @property
-    def stripe(self) -> int:
+    def slices_per_group(self) -> int:
         """The number of slices per slice group."""
-        return self.shape.family.stripe
+        return self.shape.family.slices_per_group
+
+    @property
+    def stripe(self) -> int:
+        """The former name of `slices_per_group`."""
+        return self.slices_per_group
 
     @property
     def buckets_per_partition(self) -> float:
@@ -420,7 +425,7 @@ class Plan:
         return [
             ("ratio", f"R = {number(self.ratio)} windows per record"),
             ("slices", self._slices()),
-            ("stripes", counted(self.stripe, "slice") + " each"),
+            ("stripes", counted(self.slices_per_group, "slice") + " each"),
             *([("merged", self._tails())] if self._merged.applies and self.streaming else []),
         ]
 

@@ -11,7 +11,7 @@ from html import escape
 from typing import Protocol
 
 from slicing.content.block import Shape
-from slicing.content.sizes import PORTION_BYTES
+from slicing.content.sizes import ASSEMBLY_BYTES
 from slicing.drawing.amounts import duration, size
 from slicing.drawing.html import table
 from slicing.errors import InvalidType, InvalidValue, excerpt
@@ -144,7 +144,7 @@ class Scale:
         """The bytes of the largest Python worker; it processes one bucket at a time and emits windows in partitions."""
         load = self._load(closing=True)
         rows = (3 * load.entered + load.nodes + load.emitted) / self.buckets
-        return self.coefficients.worker + min(3.0 * PORTION_BYTES, rows * self.plan.row_bytes)
+        return self.coefficients.worker + min(3.0 * ASSEMBLY_BYTES, rows * self.plan.row_bytes)
 
     @property
     def limits(self) -> list[Limit]:

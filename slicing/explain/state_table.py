@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from slicing.drawing.html import table
-from slicing.state.format.header import SAME, Header, Result, covered
+from slicing.state.format.header import PER_GROUP, SAME, Header, Result, covered
 from slicing.windows.time.durations import show, show_instant
 
 MOST_SHOWN = 10
@@ -167,7 +167,7 @@ def _field(head: Header, field: str) -> str:
 
 def slices_of(head: Header) -> int:
     """Return the number of slices that the pages of a bucket span."""
-    return covered(head.spans()) if "stripe" in head.layout and len(head.spans()) else 0
+    return covered(head.spans()) if PER_GROUP in head.layout and len(head.spans()) else 0
 
 
 def _windows(spec: Sequence[object]) -> str:

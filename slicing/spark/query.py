@@ -181,13 +181,13 @@ class Query:
         """The flat columns that the second stage emits."""
         results = [physical(field.kind) for _ in range(self.widths) for field in self.results()]
         late, differ = self.late_columns, self.window.family.size is None
-        told_apart = self._calls if late else self.window.names and not self.window.wide
+        distinguished = self._calls if late else self.window.names and not self.window.wide
         return Flat(
             keys=tuple(physical(field.kind) for field in self.shape.keys),
             results=tuple(results),
             values=late.kinds if late else None,
             stops=differ and not self.window.wide,
-            families=bool(told_apart),
+            families=bool(distinguished),
             again=not self.once,
             replaces=self.with_old,
             late=late is not None,

@@ -206,9 +206,9 @@ class WarmOperator(stream.WindowOperator):
     def _bucket(self) -> OpenBucket:
         bucket = super()._bucket()
         if bucket.head.warm != self.loading.until:
-            begun = f"from one until {show_instant(bucket.head.warm)}" if bucket.head.warm else "without a history"
+            how = f"from one until {show_instant(bucket.head.warm)}" if bucket.head.warm else "without a history"
             raise StateMismatch(
-                f"a history is read by the first micro-batch of a checkpoint only; this one was started {begun}, and "
+                f"a history is read by the first micro-batch of a checkpoint only; this one was started {how}, and "
                 f"the query has one until {show_instant(self.loading.until)}. Start with a new checkpoint, or leave "
                 "`.warm` as it was."
             )

@@ -33,8 +33,8 @@ def firings_of(shape: Shape, windows: Windows, function: WindowFunction, at: Mic
     by_clock = not function.window.closes or function.window.counts
     rows = zip(windows.keys.tolist(), windows.windows.tolist(), _spans(shape, windows, function), strict=True)
     for key, number, window in rows:
-        judged = clock if window is None or by_clock else window.end_us
-        yield Firing(keys[key][: len(keys[key]) - own], window, number, windows.family, judged)
+        at_time = clock if window is None or by_clock else window.end_us
+        yield Firing(keys[key][: len(keys[key]) - own], window, number, windows.family, at_time)
 
 
 def _keys(shape: Shape, windows: Windows) -> list[tuple[object, ...]]:

@@ -25,7 +25,7 @@ from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.flat import Flat
 from slicing.stages.output import flat_windows, framed
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.header import RESTORE, Header
+from slicing.state.format.header import PER_GROUP, RESTORE, Header
 from slicing.state.format.list_names import COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW, parse
 from slicing.state.pages import page_name
 from slicing.triggers.trigger import Trigger
@@ -84,7 +84,7 @@ def pages_looked_up(head: Header) -> set[str]:
     entries = [*head.fresh, *head.late]
     for name, some in head.lists.items():
         entries += some if parse(name).of in LOOKED_UP else []
-    length, names = head.layout.get("stripe", 0), set[str]()
+    length, names = head.layout.get(PER_GROUP, 0), set[str]()
     for key, group in head.slice_groups.items():
         entries += group.loose
         names |= {f"c{key * length + cut[0]}.{part}" for cut in group.cuts for part in range(cut[2])}

@@ -24,7 +24,7 @@ from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.lateness import RefusedRows
-from slicing.triggers.trigger import APART, CHANGED, Trigger
+from slicing.triggers.trigger import CHANGED, UNMERGED, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.time.durations import show
@@ -77,7 +77,7 @@ class SessionSupport(WindowSupport):
         return {
             CHANGED: "compares a window with the one before it, and sessions of a key do not follow each other. "
             "Use on_close() or on_update().",
-            APART: "keeps state of each window, and sessions merge. Let a trigger of your own implement `on_merge`.",
+            UNMERGED: "keeps state of each window, and sessions merge. Let a trigger of your own implement `on_merge`.",
         }
 
     @property

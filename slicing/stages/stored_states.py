@@ -111,28 +111,28 @@ class StoredStates:
             self._put(number, OF_WINDOW, list(windows), remembered.set_windows)
         self.bucket.pages.save_header()
 
-    def _put(self, number: int, side: str, places: list[OfWindow], came: set[OfKey] | set[OfWindow]) -> None:
+    def _put(self, number: int, side: str, pairs: list[OfWindow], changed: set[OfKey] | set[OfWindow]) -> None:
         ledger = self._ledger(number, side)
-        if not places:
+        if not pairs:
             ledger.nodes.drop(side)
             return
-        is_new = [(at[:2] if side == OF_KEY else at) in came for at in places]
-        live = self._block(side, places)
-        new = self._block(side, [at for at, new in zip(places, is_new, strict=True) if new])
+        is_new = [(at[:2] if side == OF_KEY else at) in changed for at in pairs]
+        live = self._block(side, pairs)
+        new = self._block(side, [at for at, new in zip(pairs, is_new, strict=True) if new])
         length = 2 if side == OF_KEY else 3
         if any(at[0] == number and len(at) == length for at in self.remembered.gone):
             ledger.rewrite(live)
         else:
             ledger.put(new, live)
 
-    def _block(self, side: str, places: Sequence[OfWindow]) -> Block:
+    def _block(self, side: str, pairs: Sequence[OfWindow]) -> Block:
         shape = self.shapes[side]
-        if not places:
+        if not pairs:
             return concat(shape, [])
-        table = _table(shape.key_schema, [(True,) if self.no_key else at[1] for at in places])
+        table = _table(shape.key_schema, [(True,) if self.no_key else at[1] for at in pairs])
         codes, names = encode_keys(table)
-        index = np.array([at[2] for at in places], dtype=np.int64)
-        rows = [self._values(side, at) for at in places]
+        index = np.array([at[2] for at in pairs], dtype=np.int64)
+        rows = [self._values(side, at) for at in pairs]
         columns = [
             pa.array([row[i] for row in rows], arrow_type(field.kind)) for i, field in enumerate(self.sides[side])
         ]

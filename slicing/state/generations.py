@@ -34,7 +34,7 @@ def decode_older(head: Header, generation: int, shape: Shape, text: str) -> Bloc
     marks = [field.kind for kernel in shape.kernels[results:] for field in kernel.fields]
     schema = schema_of_rows([field.split(" ", 1)[1] for _, field in columns] + marks)
     arrays, rows = decode_columns(shape, from_text(text), schema)
-    stored, beside = dict(zip(columns, arrays, strict=False)), iter(arrays[len(columns) :])
+    stored, of_marks = dict(zip(columns, arrays, strict=False)), iter(arrays[len(columns) :])
     partials: list[Partials] = []
     dictionaries: list[pa.Array | None] = []
     for kernel, number in zip(shape.kernels, ids, strict=False):
@@ -49,7 +49,7 @@ def decode_older(head: Header, generation: int, shape: Shape, text: str) -> Bloc
         partials.append(blank)
         dictionaries.append(dictionary)
     for kernel in shape.kernels[results:]:
-        found_marks, dictionary = kernel.from_arrow([next(beside) for _ in kernel.fields])
+        found_marks, dictionary = kernel.from_arrow([next(of_marks) for _ in kernel.fields])
         partials.append(found_marks)
         dictionaries.append(dictionary)
     return replace(rows, partials=partials, dictionaries=dictionaries)

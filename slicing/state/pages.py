@@ -43,19 +43,19 @@ def _decoding(what: str, store: Store) -> Iterator[None]:
 class Pages:
     """The stored header of a bucket, and access to its pages.
 
-    For a new bucket, `done` has the next window to fire of each family. `removed` has the ids of the families that a
-    change of the query has removed. `read` and `written` count partials, that is rows of pages. Raises StateMismatch
-    if the query does not fit the checkpoint, or if the header or a page cannot be read.
+    `next_to_fire` has the window of each family that fires next, if the bucket is new. `removed` has the ids of the
+    families that a change of the query has removed. `read` and `written` count partials, that is rows of pages. Raises
+    StateMismatch if the query does not fit the checkpoint, or if the header or a page cannot be read.
     """
 
-    def __init__(self, store: Store, fingerprint: Fingerprint, done: Sequence[int]):
+    def __init__(self, store: Store, fingerprint: Fingerprint, next_to_fire: Sequence[int]):
         self.store = store
         self.read = self.written = 0
         self._stored = store.header()
         self.is_new = self._stored is None
         self.removed: set[int] = set()
         if self._stored is None:
-            self.head = fingerprint.header(done)
+            self.head = fingerprint.header(next_to_fire)
         else:
             with _decoding("the header", store):
                 stored = Header.from_text(self._stored)

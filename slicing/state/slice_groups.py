@@ -20,7 +20,7 @@ import numpy as np
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.content.sizes import parts, row_bytes
-from slicing.state.format.header import Entry, SliceGroup, SlicePages
+from slicing.state.format.header import PER_GROUP, Entry, SliceGroup, SlicePages
 from slicing.state.pages import GENERATION, Pages, page_name
 from slicing.windows.time.slices import FOREVER
 
@@ -56,7 +56,7 @@ class SliceGroups:
     def __init__(self, pages: Pages, shape: Shape):
         self.pages, self.shape = pages, shape
         self.held, self.late = pages.head.slice_groups, pages.head.late
-        self.length: int = pages.head.layout.setdefault("stripe", slices_per_group(shape.family.longest))
+        self.length: int = pages.head.layout.setdefault(PER_GROUP, slices_per_group(shape.family.longest))
         self.at_once = 1
         """The number of slices that enter in one close, or arrive in one micro-batch. As many leave together later."""
 

@@ -13,7 +13,6 @@ class Accumulation(Protocol):
     """One accumulation mode."""
 
     retracts: bool  # whether rows also have the result that they replace
-    discards: bool  # whether rows have the result of the new records only
     option: str  # the argument of `on_close` that selects the mode
 
     def rows(self, panes: Panes) -> Iterator[Any]:
@@ -29,7 +28,7 @@ class Accumulation(Protocol):
 class Accumulating:
     """The result of all records of a window so far."""
 
-    retracts, discards, option = False, False, ""
+    retracts, option = False, ""
 
     def rows(self, panes: Panes) -> Iterator[Any]:
         """Yield the current results."""
@@ -42,7 +41,7 @@ class Accumulating:
 class Retracting:
     """The result of all records so far, together with the result that it replaces."""
 
-    retracts, discards, option = True, False, "old"
+    retracts, option = True, "old"
 
     def rows(self, panes: Panes) -> Iterator[Any]:
         """Yield the current results together with those that they replace."""
@@ -56,7 +55,7 @@ class Retracting:
 class Discarding:
     """The result of the new records alone."""
 
-    retracts, discards, option = False, True, "discarding"
+    retracts, option = False, "discarding"
 
     def rows(self, panes: Panes) -> Iterator[Any]:
         """Yield the results of the new records."""

@@ -96,9 +96,9 @@ class Buffer:
 def _ranks(some: Sequence[Candidates], since: Sequence[Array]) -> Array:
     """Return the position of each pair in the order of firing: `int64[n]`, over all of `some` together."""
     tables = []
-    for each, begun in zip(some, since, strict=True):
+    for each, times in zip(some, since, strict=True):
         extents = each.extents()
-        table = pa.table({"since": begun, "start": extents.start, "end": extents.end})
+        table = pa.table({"since": times, "start": extents.start, "end": extents.end})
         names = extents.names.take(pa.array(extents.keys))
         for at, column in enumerate(names.columns):
             table = table.append_column(f"key {at}", column)

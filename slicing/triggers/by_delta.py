@@ -23,7 +23,7 @@ from slicing.aggregates.migration_hints import written
 from slicing.content.memory import NEVER, Remembered, kernel_of
 from slicing.triggers.candidates import Candidates, Memory
 from slicing.triggers.condition import Condition
-from slicing.triggers.trigger import APART, NUMBERS, MicroBatchTime
+from slicing.triggers.trigger import NUMBERS, UNMERGED, MicroBatchTime
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class DeltaMemory(Memory):
         return [*super().fields, self.reference, self.newest]
 
 
-def _apart(*_: Any) -> Any:
+def _unmerged(*_: Any) -> Any:
     raise AssertionError("windows that merge have refused the trigger")
 
 
 _FIELDS = ("fired bigint", "counted bigint", "since bigint", "reference double", "newest double")
 _NOTHING = (0, 0, NEVER, float("nan"), float("nan"))
 WITH_VALUES = Remembered(
-    "values", kernel_of([Field(*field.split()) for field in _FIELDS], _NOTHING), _NOTHING, DeltaMemory, _apart
+    "values", kernel_of([Field(*field.split()) for field in _FIELDS], _NOTHING), _NOTHING, DeltaMemory, _unmerged
 )
 """The memory of the conditions of `early`, together with the values for `delta`."""
 LEFT = 7 / 8
@@ -68,7 +68,7 @@ class ByDelta(Condition):
     @property
     def asks(self) -> frozenset[str]:
         """Ask for the values of new records, and for windows that do not merge."""
-        return frozenset({NUMBERS, APART})
+        return frozenset({NUMBERS, UNMERGED})
 
     @property
     def meaning(self) -> str:

@@ -20,11 +20,11 @@ from slicing.content.memory import Remembered, kernel_of
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, SlicingError, check_flag, excerpt, raised
 from slicing.triggers.candidates import Candidates, Extents
 from slicing.triggers.trigger import (
-    APART,
     CLOSING,
     FINAL,
     PAIRS,
     PURGED,
+    UNMERGED,
     WATERMARK,
     Engine,
     Firing,
@@ -95,7 +95,7 @@ class Own(Trigger):
     def asks(self) -> frozenset[str]:  # type: ignore[override]
         """Ask for open pairs, and for everything that the hooks and the state need."""
         asked = {CLOSING: self.of.final, WATERMARK: self.has("on_time"), PURGED: self.of.purges}
-        asked[APART] = bool(self.fields) and not self.has("on_merge")
+        asked[UNMERGED] = bool(self.fields) and not self.has("on_merge")
         return frozenset({PAIRS} | {question for question, is_asked in asked.items() if is_asked})
 
     @property

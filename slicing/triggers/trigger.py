@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slicing.triggers.candidates import Candidates, OpenPairs
     from slicing.triggers.panes import Panes
 
-CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, APART, ENDS, PURGED, NUMBERS = QUESTIONS = (
+CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, UNMERGED, ENDS, PURGED, NUMBERS = QUESTIONS = (
     "closing",
     "touched",
     "newest",
@@ -33,13 +33,14 @@ CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, APART, ENDS,
     "late",
     "changed",
     "watermark",
-    "apart",
+    "unmerged",
     "ends",
     "purged",
     "numbers",
 )
 """The questions to an engine. The first ones are the methods of `Engine` of these names. Then: a watermark that moves;
-windows that never merge ("apart"); windows that records end; windows whose records can be dropped; values of records.
+windows that never merge ("unmerged"); windows that records end; windows whose records can be dropped; values of
+records.
 """
 
 KINDS = ("early", "update", "final", "correction", "drained", "merged")

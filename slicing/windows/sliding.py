@@ -12,7 +12,7 @@ from slicing.windows.families.even import Even
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.window import Window
 
-PLACES = "places"
+WINDOW_REFERENCES = "places"
 """How sliding windows are assembled: windows at the times of records, from the slices that exist."""
 MOST_DIFFERENCE = 1 << 60
 """Microseconds, 36,000 years: sums of times stay in int64."""
@@ -30,8 +30,8 @@ class SlidingFamily(Even):
 
     @property
     def assembled(self) -> str:
-        """Always `PLACES`, for every aggregate."""
-        return PLACES
+        """Always `WINDOW_REFERENCES`, for every aggregate."""
+        return WINDOW_REFERENCES
 
     @property
     def reach(self) -> int:

@@ -96,18 +96,18 @@ def test_limits_leave_out_windows_and_change_none(family, seed):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("bytes_", [1, 5_000, 50_000])
 @pytest.mark.parametrize("family", [Slicing(60, 1), Slicing(7, 2, 3)])
-def test_portions_give_the_same_rows_to_the_last_bit(monkeypatch, family, bytes_):
+def test_parts_give_the_same_rows_to_the_last_bit(monkeypatch, family, bytes_):
     rng = np.random.default_rng(4)
     records = [(int(t), int(k), int(v)) for t, k, v in rng.integers((-900, 0, -9), (900, 12, 9), (400, 3))]
     shape = shape_of(family, ALL)
     block = block_of(shape, ALL, records)
     whole = list(assemble(shape, trees_of(shape), block))
     assert len(whole) == 1
-    monkeypatch.setattr(matrix, "PORTION_BYTES", bytes_)
-    portions = list(assemble(shape, trees_of(shape), block))
-    assert len(portions) > 1
-    assert bits(results(shape, portions)) == bits(results(shape, whole))
-    for frame in portions:
+    monkeypatch.setattr(matrix, "ASSEMBLY_BYTES", bytes_)
+    parts = list(assemble(shape, trees_of(shape), block))
+    assert len(parts) > 1
+    assert bits(results(shape, parts)) == bits(results(shape, whole))
+    for frame in parts:
         places = list(zip(frame.keys.tolist(), frame.windows.tolist(), strict=True))
         assert places == sorted(places)
 
@@ -127,14 +127,14 @@ def test_far_apart_records_cost_little():
 
 
 @pytest.mark.parametrize("tree", ["two_layer", "three_layer"])
-def test_time_without_records_costs_nothing_in_portions(monkeypatch, tree):
+def test_time_without_records_costs_nothing_in_parts(monkeypatch, tree):
     """One record 10^8 slices before the others; none of the time between is looked at."""
     family, case = Slicing(100_000, 1000), cases("sum")
     records = [(-(10**11), 1, 5), *((1000 * index, 1, index) for index in range(250))]
     shape = shape_of(family, case)
     block, taken = block_of(shape, case, records), []
     take = Block.take
-    monkeypatch.setattr(matrix, "PORTION_BYTES", 1)
+    monkeypatch.setattr(matrix, "ASSEMBLY_BYTES", 1)
     monkeypatch.setattr(Block, "take", lambda block, rows: taken.append(rows) or take(block, rows))
     frames = list(assemble(shape, [tree], block))
     assert len(taken) < 20

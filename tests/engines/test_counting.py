@@ -73,8 +73,8 @@ def test_rows_of_two_lives_of_a_key_lie_in_one_ledger():
 
 
 @pytest.mark.parametrize("names", [("sum", "joined"), ("sum", ALONE)], ids=["combined", "records"])
-def test_many_windows_go_out_in_portions(names, monkeypatch):
-    monkeypatch.setattr(ranges, "PORTION_BYTES", 2000)
+def test_many_windows_fire_in_parts(names, monkeypatch):
+    monkeypatch.setattr(ranges, "ASSEMBLY_BYTES", 2000)
     monkeypatch.setattr(counted, "FOLDED_RECORDS", 100)
     world = made(counting(7, 2), *names)
     records = [(number, 1 + (number % 5 == 0), number) for number in range(700)]

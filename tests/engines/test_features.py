@@ -81,7 +81,7 @@ def _places(frame):
 @pytest.mark.parametrize("seed", seeds(12, 120))
 def test_features_are_those_of_the_raw_records(seed, monkeypatch):
     records, asked, lengths = world(seed)
-    monkeypatch.setattr(engine, "PORTION_BYTES", random.Random(seed).choice([1, 5_000, 64 << 20]))
+    monkeypatch.setattr(engine, "ASSEMBLY_BYTES", random.Random(seed).choice([1, 5_000, 64 << 20]))
     inclusive = bool(seed % 2)
     named = {f"l{length}": timedelta(microseconds=length) for length in lengths}
     windows = lookbacks(None, named, inclusive) if seed % 3 else lookbacks(named[f"l{lengths[0]}"], {}, inclusive)

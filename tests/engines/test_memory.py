@@ -267,7 +267,7 @@ def test_long_partials_are_folded_shipped_stored_and_put_out_a_few_at_a_time(mon
     monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", bound // 4)
     monkeypatch.setattr(partitions, "PARTITION_BYTES", bound)
     monkeypatch.setattr(closing, "PARTITION_BYTES", bound)
-    monkeypatch.setattr(matrix, "PORTION_BYTES", bound)
+    monkeypatch.setattr(matrix, "ASSEMBLY_BYTES", bound)
     monkeypatch.setattr(output, "FRAME_BYTES", bound)
     stage = preaggregate.PreAggregate(shape, ((0,),), (0, 1))
     folded = preaggregate.from_records
@@ -309,7 +309,7 @@ from test_memory import DiskStore
 
 emission, tree, keys, n, ahead, bound = eval(sys.argv[1]), *sys.argv[2:3], *map(int, sys.argv[3:7])
 if bound:
-    matrix.PORTION_BYTES = closing.PARTITION_BYTES = partitions.PARTITION_BYTES = bound
+    matrix.ASSEMBLY_BYTES = closing.PARTITION_BYTES = partitions.PARTITION_BYTES = bound
     closing.FRAME_ROWS, sizes.PAGE_BYTES, memory.KEPT_BYTES = bound // 64, bound // 8, bound
 shape = shape_of(hopping(n), cases("sum" if tree == "two_layer" else "floats"))
 names = pa.table({"k0": np.arange(keys) * 7919})

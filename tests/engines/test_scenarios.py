@@ -74,9 +74,9 @@ def run(rng, made, **options):
 def of_any_size(rng, monkeypatch):
     """Pages, frames, caches, nodes and groups of slices of any size."""
     monkeypatch.setattr(slice_groups, "CUT_BYTES", rng.choice([1, 300, 2000, 16_000]))
-    stripe = rng.choice([0, 1, 3, 40])  # of pages, which those of trees have nothing to do with
-    if stripe:
-        monkeypatch.setattr(slice_groups, "slices_per_group", lambda longest: stripe)
+    per_group = rng.choice([0, 1, 3, 40])  # slice groups of pages, independent of those of the trees
+    if per_group:
+        monkeypatch.setattr(slice_groups, "slices_per_group", lambda longest: per_group)
     monkeypatch.setattr(closing, "FRAME_ROWS", rng.choice([1, 50, 10**6]))
     monkeypatch.setattr(
         partitions, "PARTITION_BYTES", rng.choice([6000, partitions.PARTITION_BYTES, partitions.PARTITION_BYTES])

@@ -238,7 +238,7 @@ def test_windows_side_by_side_are_those_in_rows_of_their_own(emission, seed):
 @pytest.mark.parametrize("sizes", [(3, 8), (2, 30)])
 @pytest.mark.parametrize("cut_bytes", [1, 64, 16_000])
 def test_windows_side_by_side_that_close_many_at_once(sizes, cut_bytes, monkeypatch):
-    """Slices that lie in stripes before they enter are read once, into however many frames windows go out."""
+    """Slices that are in slice groups before they enter are read once, however many frames the windows fill."""
     monkeypatch.setattr(slice_groups, "CUT_BYTES", cut_bytes)
     families, cases = [Even(size * MS, MS) for size in sizes], [CASES["sum"], CASES["highest"]]
     wide, long = (Together(families, cases, 0, on_close(), each) for each in (True, False))

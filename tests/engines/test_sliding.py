@@ -29,7 +29,7 @@ def made(window, *given, results=("sum",), **options):
 
 @pytest.mark.parametrize("seed", seeds(2, 6))
 def test_bounded_input_has_all_windows_and_the_bits_of_the_stream(seed, monkeypatch):
-    monkeypatch.setattr(window_references, "PORTION_BYTES", 4000)  # several windows, and not all
+    monkeypatch.setattr(window_references, "ASSEMBLY_BYTES", 4000)  # several windows, and not all
     rng = random.Random(seed)
     unit, difference = rng.choice([(1000, 20), (1, 9000)])
     window = sliding(f"{difference * unit} microseconds", unit=f"{unit} microseconds", right=seed % 2 == 0)

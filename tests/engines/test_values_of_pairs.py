@@ -1,4 +1,4 @@
-"""The values of records by pair of key and window, asked for in portions of pairs, against a loop over records."""
+"""The values of records by pair of key and window, asked for in parts, against a loop over records."""
 
 import random
 from collections import Counter
@@ -44,8 +44,8 @@ def windows_of(slice_):
     return [one for one in range(low, high + 1) if HOPPING.first_slice(one) <= slice_ < HOPPING.end_slice(one)]
 
 
-@pytest.mark.parametrize("portions", [1, 3, 20])
-def test_portions_of_keys_have_their_values_and_read_their_records_once(portions):
+@pytest.mark.parametrize("parts", [1, 3, 20])
+def test_parts_of_keys_have_their_values_and_read_their_records_once(parts):
     for seed in range(40):
         rng, noted = random.Random(seed), Counter()
         records = list(shipped(rng, "abcdefgh"))
@@ -61,13 +61,13 @@ def test_portions_of_keys_have_their_values_and_read_their_records_once(portions
         names, pairs = pa.table({"k": named}), sorted((named.index(k), w) for k, w in truth if k in named)
         pairs += [(7, 900)]
         values, found = ValuesOfPairs(records), {}
-        for some in np.array_split(np.arange(len(named)), portions):
-            portion = [pair for pair in pairs if pair[0] in some]
-            keys, windows = (np.array([pair[at] for pair in portion], dtype=np.int64) for at in (0, 1))
+        for some in np.array_split(np.arange(len(named)), parts):
+            part = [pair for pair in pairs if pair[0] in some]
+            keys, windows = (np.array([pair[at] for pair in part], dtype=np.int64) for at in (0, 1))
             of, got = values.of(Asked(HOPPING, noted), windows, keys, names)
             assert np.all(np.diff(of) >= 0)
             for pair, value in zip(of.tolist(), got.tolist(), strict=True):
-                key, window = portion[pair]
+                key, window = part[pair]
                 found.setdefault((named[key], window), []).append(value)
         assert found == {pair: some for pair, some in truth.items() if pair[0] in named}, seed
         assert noted["records"] <= count

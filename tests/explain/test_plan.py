@@ -36,7 +36,7 @@ LARGEST = C.max("x").resolve(("double",))
 
 def test_figures_of_the_windows():
     plan = plan_of(orders=COUNT)
-    assert (plan.ratio, plan.slices_per_window, plan.stripe) == (60, 60, 8)
+    assert (plan.ratio, plan.slices_per_window, plan.slices_per_group, plan.stripe) == (60, 60, 8, 8)
     assert (plan.buckets, plan.partitions, plan.buckets_per_partition) == (4, 2, 2)
 
 
@@ -74,7 +74,7 @@ def test_costs_are_those_of_the_design():
     assert (two.combines_per_window, two.per_window, two.nodes_kept) == (2, Cost(3, 2), 1)
     assert (three.combines_per_window, three.nodes_kept) == (4, 24)
     assert three.worst_combines == pytest.approx(2 * 60**0.5)
-    assert three.per_window.reads == pytest.approx(4 + 1, rel=0.05), "a stripe of slices, once per stripe"
+    assert three.per_window.reads == pytest.approx(4 + 1, rel=0.05), "the slices of a group, once per group"
     assert three.per_window.writes == pytest.approx(1 + 1 + 1, abs=5 / 8), "the slice, its suffix, the run"
     (plain,) = plan_of(trees=("recompute",), a=COUNT).assemblies
     assert (plain.combines_per_window, plain.per_window, plain.nodes_kept) == (59, Cost(60, 1), 0)

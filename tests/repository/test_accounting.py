@@ -36,7 +36,7 @@ def check(strategy, family):
     return counted
 
 
-#   n     stripe  group   the newest stripe becomes whole
+#   n     group   outer   the newest slice group becomes whole
 #   5     2       1       in the close in which the oldest one changes
 #   7     3       1       likewise
 #   12    3       2       in another
@@ -163,11 +163,11 @@ def test_merging_small_pages_costs_at_most_what_it_says(per_slice):
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("ratio", [12, 60, 360])
-def test_slices_that_share_a_page_read_at_most_a_stripe_more(ratio):
+def test_slices_that_share_a_page_read_at_most_a_slice_group_more(ratio):
     family = slicing_of(ratio)
     counted, predicted = count(BOTH, family, keys=3), BOTH.costs(family).close()
-    levels = 2  # a stripe of at most 24 slices, in pages of 1, then 5; then it is cut
-    assert predicted.reads < counted.window.reads <= predicted.reads + family.stripe + levels
+    levels = 2  # a slice group of at most 24 slices, in pages of 1, then 5; then it is cut
+    assert predicted.reads < counted.window.reads <= predicted.reads + family.slices_per_group + levels
     assert predicted.writes < counted.window.writes <= predicted.writes + levels
 
 

@@ -64,7 +64,7 @@ def test_other_trees_go_on_with_nodes_made_anew(version, name, tree):
     go_on(stream, name, stored)
 
 
-def test_older_state_is_written_in_todays_format_and_keeps_its_stripes():
+def test_older_state_is_written_in_todays_format_and_keeps_its_slice_groups():
     name = "pages of their own"
     stored = load("format7")[name]
     stream = opened(name, stored)

@@ -137,7 +137,7 @@ def test_closes_of_many_windows_and_of_few_take_turns(chosen):
         stream.step(records, watermark_of(stream.family, window + count))
         window += count
         left.append((count, any(name.startswith("three suffix") for name in stream.bucket().head.lists)))
-    assert not any(suffixes for count, suffixes in left if count > stream.family.stripe)
+    assert not any(suffixes for count, suffixes in left if count > stream.family.slices_per_group)
     assert any(suffixes for _, suffixes in left)
     assert stream.late[1] > 0
     stream.drain()
@@ -154,7 +154,7 @@ def test_a_close_of_almost_a_window_takes_few_calls(name, late, monkeypatch):
     combine = type(kernel).combine
     monkeypatch.setattr(type(kernel), "combine", lambda *given: calls.append(1) or combine(*given))
     assert len(stream.step(entering, watermark_of(stream.family, 3 + 399))) == 399
-    assert len(calls) < 12 * stream.family.stripe
+    assert len(calls) < 12 * stream.family.slices_per_group
     stream.drain()
 
 
@@ -208,7 +208,7 @@ def test_the_close_after_a_jump_takes_few_calls(monkeypatch):
     combine = type(kernel).combine
     monkeypatch.setattr(type(kernel), "combine", lambda *given: calls.append(1) or combine(*given))
     close_next(stream, 2 * n, keys=2)
-    assert len(calls) < 12 * stream.family.stripe
+    assert len(calls) < 12 * stream.family.slices_per_group
     stream.drain()
 
 
@@ -247,8 +247,8 @@ def test_a_failure_in_a_close_of_many_windows_names_the_key(share, monkeypatch):
 def late_places(family, window):
     """One slice of each place, of those that have entered before `window` and belong to it."""
     oldest, end = int(family.first_slice(window)), int(family.first_slice(window)) + family.per_window - 1
-    second = (oldest // family.stripe + 1) * family.stripe
-    newest = (end - 1) // family.stripe * family.stripe
+    second = (oldest // family.slices_per_group + 1) * family.slices_per_group
+    newest = (end - 1) // family.slices_per_group * family.slices_per_group
     return {"suffix": second - 1, "between": (second + newest) // 2, "run": end - 1}
 
 
@@ -260,7 +260,7 @@ def late_places(family, window):
 )
 def test_late_records_reach_the_windows_that_are_open(chosen, every, place):
     stream = warm(60, chosen)
-    assert stream.family.stripe == 8
+    assert stream.family.slices_per_group == 8
     for window in range(1, 110 if place == "all" else 60):  # twice around the tree, or once
         places = late_places(stream.family, window)
         wanted = [index for name, index in places.items() if place in (name, "all")]
@@ -340,7 +340,7 @@ def test_slices_that_leave_when_they_have_entered_are_not_cut(monkeypatch):
     for first in range(60, 300, 60):
         stream.step(evenly(stream.family, range(first, first + 60)), watermark_of(stream.family, first - 59))
         groups = stream.bucket().head.slice_groups
-        assert max(groups) * stream.family.stripe < stream.family.entered(stream.bucket().head.next_to_fire)
+        assert max(groups) * stream.family.slices_per_group < stream.family.entered(stream.bucket().head.next_to_fire)
     stream.drain()
 
 
@@ -437,7 +437,7 @@ def counting(invertible):
 
 def period(family):
     """Slices after which the three-layer tree is in the same place again: a group, or several short ones."""
-    group = ((family.per_window - 1) // family.stripe - 1) * family.stripe
+    group = ((family.per_window - 1) // family.slices_per_group - 1) * family.slices_per_group
     return group * max(1, 300 // group)
 
 
@@ -448,7 +448,7 @@ def steady(tree, n):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slice_groups, "MOST_AT_ONCE", 1)
         stream = warm(n, [case], [tree], keys=40, judged=False)
-    first = stream.family.stripe + 1
+    first = stream.family.slices_per_group + 1
     steps = period(stream.family)
     for window in range(1, first):
         close_next(stream, window, keys=40)
@@ -525,7 +525,7 @@ def test_the_header_stays_small(monkeypatch):
     monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)  # a page for every slice: the longest directory there can be
     stream = warm(10_080, cases("sum", "floats"), judged=False)
     sizes = []
-    for window in range(1, stream.family.stripe + 20):
+    for window in range(1, stream.family.slices_per_group + 20):
         close_next(stream, window)
         sizes.append(len(stream.store.text))
     assert max(sizes) <= 16 << 10
@@ -632,7 +632,7 @@ def test_nodes_are_stored_under_these_names(name):
     key = NodeKey.named(name)
     assert key.name == name
     assert key.at == (int(name.split()[-1]) if name[-1].isdigit() else None)
-    assert key.part.name.lower() == name.rstrip("-0123456789").strip().replace(" ", "_")
+    assert key.part.value == name.rstrip("-0123456789").strip()
     assert {Part(key.part) for key in map(NodeKey.named, NODE_NAMES)} == set(Part)
 
 

@@ -83,7 +83,7 @@ def check_flat(figures, length):
 
 
 def check_pages_read(figures):
-    """On average; a close in which a stripe begins to leave reads more, for all closes of that stripe."""
+    """On average; a close in which a slice group begins to leave reads more, for all closes of that group."""
     print(f"pages per close: {np.mean(figures.pages_read):.1f} on average, {max(figures.pages_read)} at most")
     assert np.mean(figures.pages_read) <= 16
 

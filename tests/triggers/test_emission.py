@@ -449,7 +449,7 @@ class Marks:
         new = block_of(self.shape, [], [(0, key, 1) for key in keys])
         due = waiting.take(new, 0, EarlyByCount(3)._enough)
         pages_.save_header()
-        self.kept, self.rows = waiting.kept if self.keeps else None, self.rows + pages_.written
+        self.kept, self.rows = waiting.cached if self.keeps else None, self.rows + pages_.written
         return len(due)
 
     def next(self):

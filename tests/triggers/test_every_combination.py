@@ -17,6 +17,7 @@ from slicing import Trigger, counting, early, on_change, on_close, on_update, se
 from slicing.errors import InvalidValue
 from slicing.stages.local_runner import stream
 from slicing.stages.support_of import support_of
+from slicing.triggers.accumulation import DISCARDING
 from slicing.triggers.own import own
 from slicing.windows.window import by_edges
 
@@ -140,7 +141,7 @@ def judge_purged(window, rows):
 def judge(window, trigger, rows):
     """Each row has the records that have come between its bounds.
 
-    A correction that discards has those of now alone; of sliding windows, and beside others, one that is new is whole.
+    A discarding late firing has the new records only, except a new sliding window or one of several kinds: it has all.
     """
     rows = list(rows)
     if trigger.purges:
@@ -156,7 +157,7 @@ def judge(window, trigger, rows):
             whole, alone = (
                 sum(not window.closes or start <= time < end for time in some) for some in (came, known[number])
             )
-            assert n == whole or (n == alone and trigger.accumulation.discards)
+            assert n == whole or (n == alone and trigger.accumulation is DISCARDING)
 
 
 @pytest.mark.one_in(4)

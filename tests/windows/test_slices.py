@@ -133,6 +133,6 @@ def test_instants_of_the_years_1_to_9999():
         assert family.slice_at(np.array([time])).tolist() == [index]
 
 
-@pytest.mark.parametrize(("slices", "stripe"), [(1, 1), (2, 1), (3, 2), (60, 8), (1440, 38), (10_080, 100)])
-def test_a_stripe_is_about_the_root_of_a_window(slices, stripe):
-    assert Slicing(slices, 1).stripe == stripe
+@pytest.mark.parametrize(("slices", "per_group"), [(1, 1), (2, 1), (3, 2), (60, 8), (1440, 38), (10_080, 100)])
+def test_a_slice_group_is_about_the_root_of_a_window(slices, per_group):
+    assert Slicing(slices, 1).slices_per_group == per_group

@@ -256,11 +256,11 @@ class TracedKernel(Kernel):
             return [column.reshape(shape) for column in flat]
         if formula is None or len(a[0]) <= self.small or not formula.holds():
             return self._columns(name, self._called(name, a, b))
-        apart = either(*(None if found is None else found >= 0 for found in map(self.cells.references, (a, b))))
+        spilled = either(*(None if found is None else found >= 0 for found in map(self.cells.references, (a, b))))
         made, bad = formula.run({**self._named(names[0], a), **self._named(names[1], b)}, len(a[0]))
         made = _own(made, [*a, *b])
         return self._mended(
-            name, made, bad, apart, lambda at: self._called(name, *([c[at] for c in p] for p in (a, b)))
+            name, made, bad, spilled, lambda at: self._called(name, *([c[at] for c in p] for p in (a, b)))
         )
 
     def _called(self, name: str, a: Partials, b: Partials) -> list[Any]:
@@ -281,12 +281,12 @@ class TracedKernel(Kernel):
             raise
 
     def _mended(
-        self, name: str, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], list[Any]]
+        self, name: str, made: Partials, bad: Mask | bool, spilled: Mask, by_rows: Callable[[Array], list[Any]]
     ) -> Partials:
         """Return the result of a formula, with failed cells computed again by rows."""
         if bad is True:
             bad = np.ones(len(made[0]), dtype=bool)
-        wrong = either(None if bad is None or bad is False else bad, apart, self.cells.reserved(made))
+        wrong = either(None if bad is None or bad is False else bad, spilled, self.cells.reserved(made))
         if wrong is None or not wrong.any():
             return made
         at = np.flatnonzero(wrong)
@@ -330,14 +330,14 @@ class TracedKernel(Kernel):
         """Fold the k-th records of all groups in one call; this is the same order as by rows."""
 
         def one(acc: Partials, at: Array) -> Partials:
-            apart = self.cells.references(acc)
+            spilled = self.cells.references(acc)
             here = [value[at] for value in values]
             made, bad = formula.run({**self._named("acc", acc), **_value_inputs(here, self.aggregate.nulls)}, len(at))
             return self._mended(
                 "agg",
                 _own(made, [*acc, *map(np.ma.getdata, here)]),
                 bad,
-                None if apart is None else apart >= 0,
+                None if spilled is None else spilled >= 0,
                 lambda some: self._one_each([value[some] for value in here], [c[some] for c in acc]),
             )
 

@@ -1,9 +1,9 @@
 """Assemble chosen windows of chosen keys from the slices that exist: sparse keys cost their slices, not R.
 
 A window of a key is a run of the key's rows. Its partial depends only on these rows, not on their position in the
-window: windows over the same slices have the same result to the last bit. Rows of a single slice group (`stripe`) are
-combined from the oldest on. Rows of several slice groups are combined as rest of the first group, whole groups between,
-start of the last group, also from the oldest on.
+window: windows over the same slices have the same result to the last bit. Rows of a single slice group are combined
+from the oldest on. Rows of several slice groups are combined as rest of the first group, whole groups between, start of
+the last group, also from the oldest on.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def lookup_sorted(shape: Shape, block: Block, keys: Array, windows: Array) -> Wi
     total = before(block.records)
     records = total[high] - total[low]
     held = np.flatnonzero(records)
-    stripes = _stripes(family, block.index)
-    heads = (np.diff(block.keys, prepend=-1) != 0) | (np.diff(stripes, prepend=stripes[:1]) != 0)
+    groups = _groups(family, block.index)
+    heads = (np.diff(block.keys, prepend=-1) != 0) | (np.diff(groups, prepend=groups[:1]) != 0)
 
     def place(row: int) -> str:
         return show_place(family, block.names, block.keys[row], block.index[row])
@@ -70,11 +70,11 @@ def lookup_sorted(shape: Shape, block: Block, keys: Array, windows: Array) -> Wi
     return Windows(windows, keys, block.names, records, partials, block.dictionaries)
 
 
-def _stripes(family: Family, slices: Array) -> Array:
+def _groups(family: Family, slices: Array) -> Array:
     """Return the number by which rows are grouped for the scans: the slice group, or the common start of windows."""
     if family.assembled == RUNNING:
         return family.first_slice(family.first_window(slices))
-    return slices // family.stripe
+    return slices // family.slices_per_group
 
 
 def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:

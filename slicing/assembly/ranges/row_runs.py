@@ -18,14 +18,14 @@ from slicing.assembly.ranges.point_lookups import lookup_sorted
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
-from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory, runs
+from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory, runs
 from slicing.windows.families.family import Family
 
 
 def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: int | None = None) -> Iterator[Windows]:
     """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
-    Each part takes about PORTION_BYTES and is sorted by key and window. Combines per window: none for additive
+    Each part takes about ASSEMBLY_BYTES and is sorted by key and window. Combines per window: none for additive
     aggregates, else at most 2 sqrt(n). Windows that share their start cost one combine per row instead.
     """
     family = shape.family
@@ -42,14 +42,14 @@ def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: i
 def assemble_rows(shape: Shape, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
     """Yield windows in parts: for each row i, `counts[i]` windows of the row's key, from `lows[i]` on.
 
-    The block must be sorted by key and slice. Each part takes about PORTION_BYTES.
+    The block must be sorted by key and slice. Each part takes about ASSEMBLY_BYTES.
     """
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes) / max(1, len(block))
     per_key = np.bincount(block.keys, weights=counts, minlength=len(block.names))
     edges = np.searchsorted(block.keys, np.arange(len(block.names) + 1))
-    for some in runs(per_key * width, PORTION_BYTES):
+    for some in runs(per_key * width, ASSEMBLY_BYTES):
         rows = slice(*edges[list(some)])
-        yield from _windows(shape, block.take(rows), lows[rows], counts[rows], at_once(PORTION_BYTES, width))
+        yield from _windows(shape, block.take(rows), lows[rows], counts[rows], at_once(ASSEMBLY_BYTES, width))
 
 
 def _new_windows(family: Family, block: Block, first: int, end: int) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, order, show_place
 from slicing.content.folding import by_key
 from slicing.content.pairs import Pairs
-from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
+from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.slices import FOREVER
 
@@ -59,8 +59,8 @@ def window_references(
     windows, keys = _within(block.index - family.reach, block.keys, first, end)
     if family.right:
         held = _before_next(family, block)
-        behind, of = _within(block.index[held] + 1, block.keys[held], first, end)
-        windows, keys = np.concatenate([windows, behind]), np.concatenate([keys, of])
+        after, of = _within(block.index[held] + 1, block.keys[held], first, end)
+        windows, keys = np.concatenate([windows, after]), np.concatenate([keys, of])
         rows, heads = order(keys, windows)
         windows, keys = windows[rows[heads]], keys[rows[heads]]
     return located(family, block, windows, keys)
@@ -103,16 +103,16 @@ def family_of(shape: Shape) -> SlidingFamily:
 
 
 def assemble_references(shape: Shape, block: Block, at: WindowReferences) -> Iterator[Windows]:
-    """Yield the windows of a folded block that is sorted by key and slice, in parts of about PORTION_BYTES.
+    """Yield the windows of a folded block that is sorted by key and slice, in parts of about ASSEMBLY_BYTES.
 
     Combines: none for additive aggregates, else log2(m) per row and log2(m) per window of m rows.
     """
-    return (assembled(shape, block, some) for some in portions(shape, block, at))
+    return (assembled(shape, block, some) for some in in_parts(shape, block, at))
 
 
-def portions(shape: Shape, block: Block, at: WindowReferences) -> Iterator[WindowReferences]:
-    """Yield the references in parts whose windows take about PORTION_BYTES."""
-    limit = at_once(PORTION_BYTES, _width(shape, block, at)) if len(at) else 1
+def in_parts(shape: Shape, block: Block, at: WindowReferences) -> Iterator[WindowReferences]:
+    """Yield the references in parts whose windows take about ASSEMBLY_BYTES."""
+    limit = at_once(ASSEMBLY_BYTES, _width(shape, block, at)) if len(at) else 1
     return (at.take(slice(*some)) for some in even_runs(0, len(at), limit))
 
 

@@ -68,7 +68,7 @@ class Cells:
         )
 
 
-def portions(block: Block, cells: Cells, limit: int) -> Iterator[tuple[Block, Cells]]:
+def stretch_runs(block: Block, cells: Cells, limit: int) -> Iterator[tuple[Block, Cells]]:
     """Yield runs of whole stretches with at most `limit` cells; a stretch with more cells is a run of its own."""
     first = 0
     while first < len(cells.keys):
@@ -87,18 +87,18 @@ def layout(block: Block, family: Regular, aligned: bool, first: int, end: int) -
     (`aligned`) the origin is the start of the slice group in which the first such window starts, and only the windows
     `first` up to but not including `end` have cells.
     """
-    n, stripe = family.per_window, family.stripe
+    n, length = family.per_window, family.slices_per_group
     slices, keys = block.index, block.keys
     breaks = (np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=slices[0]).view(np.uint64) >= n)
     heads = np.flatnonzero(breaks)
     tails = np.append(heads[1:], len(slices)) - 1
     origins, newest = slices[heads], slices[tails]
     if aligned:
-        origins = np.maximum(origins - n + 1, family.first_slice(first)) // stripe * stripe
+        origins = np.maximum(origins - n + 1, family.first_slice(first)) // length * length
         newest = np.minimum(newest, family.first_slice(end - 1))
     lengths = newest + n - origins
     if aligned:
-        lengths = -(-lengths // stripe) * stripe
+        lengths = -(-lengths // length) * length
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     stretch = np.cumsum(breaks) - 1
     position, lead = offsets[stretch] + slices - origins[stretch], n - 1 if aligned else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slicing.assembly.choice import group_length
+from slicing.assembly.choice import outer_group_length
 from slicing.assembly.trees.cache import TOTAL
 from slicing.assembly.trees.node_keys import RUN, START, rest_from, suffix_from
 from slicing.windows.families.family import RUNNING, Family, regular
@@ -28,15 +28,15 @@ def covering(family: Family, tree: str, window: int) -> list[Covering]:
         return [Covering(TOTAL, first, end)]
     if tree != "three_layer" or family.step is None:
         return []
-    length, group = regular(family).stripe, group_length(regular(family))
+    length, outer = regular(family).slices_per_group, outer_group_length(regular(family))
     oldest, newest = first // length, (end - 1) // length
     if oldest == newest:
         return []
-    group_end = min(newest, ((oldest + 1) // group + 1) * group) if group > 0 else newest
+    outer_end = min(newest, ((oldest + 1) // outer + 1) * outer) if outer > 0 else newest
     found = [
         Covering(suffix_from(first).name, first, (oldest + 1) * length),
-        Covering(rest_from(oldest + 1).name, (oldest + 1) * length, group_end * length),
-        Covering(START.name, group_end * length, newest * length),
+        Covering(rest_from(oldest + 1).name, (oldest + 1) * length, outer_end * length),
+        Covering(START.name, outer_end * length, newest * length),
         Covering(RUN.name, newest * length, end),
     ]
     return [node for node in found if node.first < node.end]

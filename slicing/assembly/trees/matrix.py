@@ -19,11 +19,11 @@ from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
 from slicing.assembly.choice import FEW_SLICES, is_additive
 from slicing.assembly.results import Windows
-from slicing.assembly.trees.cells import Cells, Spans, layout, portions
+from slicing.assembly.trees.cells import Cells, Spans, layout, stretch_runs
 from slicing.assembly.trees.scans import recompute, three_layer, two_layer
 from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
-from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
+from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory
 from slicing.windows.families.family import regular
 
 WIDE = 1 << 10
@@ -35,7 +35,7 @@ def assemble_cells(
 ) -> Iterator[Windows]:
     """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
-    Each part has cells of at most about PORTION_BYTES and is sorted by key and window. Cost in combines per window:
+    Each part has cells of at most about ASSEMBLY_BYTES and is sorted by key and window. Cost in combines per window:
     none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
     """
     family = regular(shape.family)
@@ -50,16 +50,16 @@ def assemble_cells(
     aligned = family.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
     # A cell holds a partial as large as one of the rows; so do both scans and the windows.
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
-    limit = at_once(PORTION_BYTES, width)
-    for portion, cells in portions(block, layout(block, family, aligned, first, end), limit):
+    limit = at_once(ASSEMBLY_BYTES, width)
+    for some, cells in stretch_runs(block, layout(block, family, aligned, first, end), limit):
         if cells.count <= limit:
-            yield _assemble_cells(shape, trees, portion, cells, first, end)
+            yield _assemble_cells(shape, trees, some, cells, first, end)
             continue
         step = max(limit, (4 if width < WIDE else 1) * family.per_window)
-        start = max(first, int(family.first_window(portion.index[0])))
-        stop = min(end, int(family.last_window(portion.index[-1])) + 1)
+        start = max(first, int(family.first_window(some.index[0])))
+        stop = min(end, int(family.last_window(some.index[-1])) + 1)
         for low, high in even_runs(start, stop, step):
-            part = portion.between(family.first_slice(low), family.end_slice(high - 1))
+            part = some.between(family.first_slice(low), family.end_slice(high - 1))
             if len(part):
                 yield _assemble_cells(shape, trees, part, layout(part, family, aligned, low, high), low, high)
 

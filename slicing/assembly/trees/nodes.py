@@ -158,15 +158,15 @@ class Rows:
 
         For nodes that start without records.
         """
-        for start, stop in _portions(live, first, end):
-            yield from self._apart(live, start, stop)
+        for start, stop in _slice_runs(live, first, end):
+            yield from self._slices(live, start, stop)
 
     def filled_backwards(self, live: Live, first: int, end: int) -> Iterator[Rows]:
         """Yield the same as `filled`, beginning with the last slice."""
-        for start, stop in reversed(_portions(live, first, end)):
-            yield from reversed(self._apart(live, start, stop))
+        for start, stop in reversed(_slice_runs(live, first, end)):
+            yield from reversed(self._slices(live, start, stop))
 
-    def _apart(self, live: Live, first: int, end: int) -> list[Rows]:
+    def _slices(self, live: Live, first: int, end: int) -> list[Rows]:
         some = self.between(first, end)
         fills = live.fills(len(some), (end - first) * len(live.names))
         return some._fill(live, first, end) if fills else some.by_slice(first, end)
@@ -193,16 +193,16 @@ class Rows:
             for at in range(0, count, keys)
         ]
 
-    def in_lanes(self, stripe: int, first: int, keys: int) -> Rows:
-        """Return the rows by position in their stripe; each stripe from `first` on has keys of its own.
+    def in_lanes(self, length: int, first: int, keys: int) -> Rows:
+        """Return the rows by position in their slice group; each group from `first` on has keys of its own.
 
-        For concatenated nodes (`concatenated`), one per stripe.
+        For concatenated nodes (`concatenated`), one per slice group. A slice group has `length` slices.
         """
         assert not isinstance(self.codes, slice)
-        stripes, places = np.divmod(self.index, stripe)
-        order, codes = np.argsort(places, kind="stable"), (stripes - first) * keys + self.codes
+        groups, positions = np.divmod(self.index, length)
+        order, codes = np.argsort(positions, kind="stable"), (groups - first) * keys + self.codes
         partials = {i: [column[order] for column in columns] for i, columns in self.partials.items()}
-        return Rows(places[order], codes[order], self.records[order], partials, self.dictionaries)
+        return Rows(positions[order], codes[order], self.records[order], partials, self.dictionaries)
 
     def _take(self, rows: slice) -> Rows:
         assert not isinstance(self.codes, slice)
@@ -376,5 +376,5 @@ def _where(mask: Array) -> Any:
     return ALL if mask.all() else np.flatnonzero(mask)
 
 
-def _portions(live: Live, first: int, end: int) -> list[tuple[int, int]]:
+def _slice_runs(live: Live, first: int, end: int) -> list[tuple[int, int]]:
     return list(even_runs(first, end, at_once(FILLED_CELLS, max(1, len(live.names)))))

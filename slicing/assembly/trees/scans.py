@@ -9,7 +9,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.assembly.choice import group_length
+from slicing.assembly.choice import outer_group_length
 from slicing.assembly.trees.cells import Cells
 
 
@@ -103,19 +103,20 @@ def recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:
 def three_layer(kernel: Kernel, cells: Partials, cells_of: Cells, at: Array) -> Partials:
     """Return the partials of the windows that end in cells `at`, by the three-layer tree.
 
-    A window is (rest of its oldest stripe + whole stripes between) + start of its newest stripe. A stripe is a slice
-    group; an outer group is a run of stripes. The cost is two scans over the slices of all stripes at once, two over
-    the stripes of all outer groups at once, and two combines per window. Stripes and outer groups are aligned to the
-    absolute slice index. The scheme is van Herk's and Gil and Werman's for sliding minima (1992, 1993), applied twice.
+    A window is (rest of its oldest slice group + whole groups between) + start of its newest slice group. An outer
+    group is a run of slice groups. The cost is two scans over the slices of all slice groups at once, two over the
+    slice groups of all outer groups at once, and two combines per window. Slice groups and outer groups are aligned to
+    the absolute slice index. The scheme is van Herk's and Gil and Werman's for sliding minima (1992, 1993), applied
+    twice.
     """
-    n, stripe = cells_of.family.per_window, cells_of.family.stripe
-    grid = [np.ascontiguousarray(column.reshape(-1, stripe).T) for column in cells]
-    with locating(lambda index: cells_of.place(index * stripe)):
+    n, length = cells_of.family.per_window, cells_of.family.slices_per_group
+    grid = [np.ascontiguousarray(column.reshape(-1, length).T) for column in cells]
+    with locating(lambda index: cells_of.place(index * length)):
         suffix = _scan(kernel, grid, backwards=True)
         prefix = _scan(kernel, grid, backwards=False)
     between = _Between(kernel, cells_of, [column[-1] for column in prefix])
     first = at - n + 1
-    middle = between.of(first // stripe, at // stripe)
+    middle = between.of(first // length, at // length)
     with locating(lambda index: cells_of.place(int(at[index]))):
         total = kernel.combine([column.T.ravel()[first] for column in suffix], middle)
         return kernel.combine(total, [column.T.ravel()[at] for column in prefix])
@@ -136,21 +137,21 @@ def _scan(kernel: Kernel, grid: Partials, backwards: bool) -> Partials:
 
 
 class _Between:
-    """The whole stripes between a window's oldest and newest: the rest of one outer group, the start of the next."""
+    """The whole groups between a window's oldest and newest one: the rest of an outer group, the start of the next."""
 
     def __init__(self, kernel: Kernel, cells: Cells, totals: Partials):
-        self.kernel, self.group, self.cells = kernel, group_length(cells.family), cells
-        stripe = cells.family.stripe
-        first = cells.offsets[:-1] // stripe
-        stretch = np.repeat(np.arange(len(first)), np.diff(cells.offsets) // stripe)
-        self.absolute = cells.origins[stretch] // stripe + np.arange(len(stretch)) - first[stretch]
+        self.kernel, self.outer, self.cells = kernel, outer_group_length(cells.family), cells
+        length = cells.family.slices_per_group
+        first = cells.offsets[:-1] // length
+        stretch = np.repeat(np.arange(len(first)), np.diff(cells.offsets) // length)
+        self.absolute = cells.origins[stretch] // length + np.arange(len(stretch)) - first[stretch]
         same = stretch[1:] == stretch[:-1]
-        offset = self.absolute % self.group
+        offset = self.absolute % self.outer
         self.start, self.rest = [c.copy() for c in totals], [c.copy() for c in totals]
-        for step in range(1, self.group):
+        for step in range(1, self.outer):
             here = 1 + np.flatnonzero(same & (offset[1:] == step))
             self._join(self.start, here, here - 1, here)
-            here = np.flatnonzero(same & (offset[:-1] == self.group - 1 - step))
+            here = np.flatnonzero(same & (offset[:-1] == self.outer - 1 - step))
             self._join(self.rest, here, here, here + 1)
 
     def _join(self, columns: Partials, target: Array, a: Array, b: Array) -> None:
@@ -159,19 +160,19 @@ class _Between:
         for column, new in zip(columns, joined, strict=True):
             column[target] = new
 
-    def _locating(self, stripes: Array) -> AbstractContextManager[None]:
-        return locating(lambda index: self.cells.place(int(stripes[index]) * self.cells.family.stripe))
+    def _locating(self, groups: Array) -> AbstractContextManager[None]:
+        return locating(lambda index: self.cells.place(int(groups[index]) * self.cells.family.slices_per_group))
 
     def of(self, old: Array, new: Array) -> Partials:
-        """Return stripes `old + 1` to `new - 1`, combined, per pair; `new` has two possible values per `old`."""
-        nearest = self.group + 1
+        """Return slice groups `old + 1` to `new - 1`, combined, per pair; `new` has two possible values per `old`."""
+        nearest = self.outer + 1
         variant = 2 * old + (new - old - nearest)
         wanted = np.zeros(2 * len(self.absolute), dtype=bool)
         wanted[variant] = True
         pairs = np.flatnonzero(wanted)
         first, last = pairs // 2 + 1, pairs // 2 + nearest + pairs % 2 - 1
         total = [column[first] for column in self.rest]
-        crosses = np.flatnonzero(self.absolute[last] // self.group > self.absolute[first] // self.group)
+        crosses = np.flatnonzero(self.absolute[last] // self.outer > self.absolute[first] // self.outer)
         with self._locating(first[crosses]):
             joined = self.kernel.combine([c[crosses] for c in total], [c[last[crosses]] for c in self.start])
         for column, item in zip(total, joined, strict=True):

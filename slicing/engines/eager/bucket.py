@@ -195,7 +195,7 @@ class EagerBucket(Bucket):
         )
 
     def _panes_of(self, each: FamilyPages) -> Callable[[Block], Panes]:
-        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.state.next_to_fire, FOREVER)))
+        return lambda marks: Panes(lambda: each.emitted(each.touched(marks, each.state.next_to_fire, FOREVER)))
 
     @property
     def _early(self) -> PageLists:
@@ -206,7 +206,7 @@ class EagerBucket(Bucket):
 
     def _each(self, frames: Callable[[FamilyPages], Iterator[Windows]]) -> Iterator[Windows]:
         for each in self.leading:
-            yield from each.shown(frames(each))
+            yield from each.emitted(frames(each))
 
     # Steps of a micro-batch.
 

@@ -142,7 +142,7 @@ class FamilyPages(FamilyProgress):
         windows: Array = self.family.first_open(self.primary.window_end(frame.windows) - 1)
         return self.windows.filled(replace(frame, windows=windows, aligned=()), lambda at: page_of(self.windows, at))
 
-    def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
+    def emitted(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """Yield the frames of this family as they are emitted: without repeated windows, and with its number."""
         for frame in without_repeats(self.family, frames, by_end=self.by_end):
             yield self._numbered(frame) if self.number else frame

@@ -417,8 +417,8 @@ class SessionBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows of sessions and of the retraction log in the bucket cache."""
-        kept = {name: rows.ledger.cached for name, rows in self._lists.items()}
-        return self.cache.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
+        cached = {name: rows.ledger.cached for name, rows in self._lists.items()}
+        return self.cache.keep(0, {name: block for name, block in cached.items() if block} | self.early_to_cache())
 
     def _without_records(self, rows: Block, purged: Array) -> Block:
         """Return the rows, those that are purged without their records."""
@@ -459,7 +459,7 @@ class WaitingSessions:
     def none(self) -> None:
         """Fire nothing."""
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return nothing: the sessions are kept anyway."""
         return {}
 

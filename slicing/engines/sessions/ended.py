@@ -171,8 +171,8 @@ class EndedSessionBucket(SessionBucket):
 
     def keep(self) -> str:
         """Keep the rows of sessions, of the retraction log and of the ends in the bucket cache."""
-        kept = {name: rows.ledger.cached for name, rows in self._lists.items()} | {ENDED: self.ends.cached}
-        return self.cache.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
+        cached = {name: rows.ledger.cached for name, rows in self._lists.items()} | {ENDED: self.ends.cached}
+        return self.cache.keep(0, {name: block for name, block in cached.items() if block} | self.early_to_cache())
 
 
 def intervals_of(bucket: SessionBucket, shipped: Sequence[Block]) -> Block:

@@ -22,8 +22,8 @@ Meet = Callable[[Block, Block], bool]
 class OpenRows:
     """The open rows of one list. `merge` merges rows to sessions; `meet` tells whether two blocks share a session."""
 
-    def __init__(self, nodes: PageLists, name: str, kept: Block | None, merge: Merge, meet: Meet):
-        self.ledger, self.name, self.merge, self.meet = Ledger(nodes, name, kept), name, merge, meet
+    def __init__(self, nodes: PageLists, name: str, cached: Block | None, merge: Merge, meet: Meet):
+        self.ledger, self.name, self.merge, self.meet = Ledger(nodes, name, cached), name, merge, meet
         self._void: Block | None = None
 
     def load(self, is_open: Callable[[Block], Array]) -> Block:

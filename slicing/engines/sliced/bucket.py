@@ -175,8 +175,8 @@ class SlicedBucket(Bucket):
     @property
     def _lookups(self) -> SliceLookups:
         trees = [tree for each in self.families for tree in each.trees]
-        apart = None if self.head.merged is None else self.merged.is_apart
-        return SliceLookups(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, apart)
+        is_separate = None if self.head.merged is None else self.merged.is_separate
+        return SliceLookups(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, is_separate)
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the stored slices of the windows that are looked up."""
@@ -230,7 +230,7 @@ class SlicedBucket(Bucket):
         since = np.maximum(super().known_since(starts), starts)
         if self.head.merged is None:
             return since
-        return np.asarray(family.slice_start(self.merged.next_apart(family.slice_at(since))))
+        return np.asarray(family.slice_start(self.merged.next_separate(family.slice_at(since))))
 
     # Called by triggers.
 
@@ -293,17 +293,17 @@ class SlicedBucket(Bucket):
         )
 
     def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:
-        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.state.next_to_fire)))
+        return lambda marks: Panes(lambda: each.emitted(each.touched(marks, each.state.next_to_fire)))
 
     def _each(self, frames: Callable[[FamilyWindows], Iterator[Windows]]) -> Iterator[Windows]:
         for each in self.leading:
-            yield from each.shown(frames(each))
+            yield from each.emitted(frames(each))
 
     def _closed(self, frames: Callable[[FamilyWindows, InOrder], Iterator[Windows]]) -> Iterator[Windows]:
         if self._fresh is not None:
             for each in self.leading:
                 if each.end > each.first:
-                    yield from each.shown(frames(each, self._fresh))
+                    yield from each.emitted(frames(each, self._fresh))
 
     # Steps of a micro-batch.
 
@@ -379,8 +379,8 @@ class SlicedBucket(Bucket):
         oldest = self._needed_from
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
-        totals = self._latest.kept() if self._latest else {}
-        return self.slices.cache.keep(oldest, totals | self.kept_early())
+        totals = self._latest.to_cache() if self._latest else {}
+        return self.slices.cache.keep(oldest, totals | self.early_to_cache())
 
     def cut_at(self) -> list[int]:
         """Return the start of the first stored slice, the end of the last one, and the instants of lateness."""
@@ -390,8 +390,8 @@ class SlicedBucket(Bucket):
 
     def _forget_other_triggers(self) -> None:
         """Remove the caches that this trigger does not update; a later trigger rebuilds them."""
-        kept = [f"{each.prefix}{of} " for of in (EARLY, STATES) for each in self.families]
-        own = (*self.others, f"{EARLY} ", *kept)
+        early = [f"{each.prefix}{of} " for of in (EARLY, STATES) for each in self.families]
+        own = (*self.others, f"{EARLY} ", *early)
         if self.slices.needs.trees:
             own += tuple(name for each in self.families for name in each.own)
         for name in [name for name in self.head.lists if not name.startswith(own)]:

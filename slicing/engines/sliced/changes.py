@@ -49,10 +49,10 @@ class Changes:
             sources = [self.slices.cache.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
             before = _distance(progress, first, until)
             for partition in key_partitions(progress.shape, sources, first, until, before):
-                (kept, new), inside = partition.blocks, partition.first > first
+                (stored, new), inside = partition.blocks, partition.first > first
                 some = partition.first, partition.end, known or inside, self.tombstones
                 yield from changes(
-                    progress.shape, kept, new, *some, progress.compared, progress.whole, inside, progress.left
+                    progress.shape, stored, new, *some, progress.compared, progress.whole, inside, progress.left
                 )
             if progress is self.families[-1]:  # they close together
                 self._remember(news)
@@ -91,7 +91,7 @@ def changes(
     until: int,
     known: bool,
     drained: bool,
-    shown: Shape,
+    compared: Shape,
     whole: Callable[[Windows, Block], Windows],
     seen: bool = False,
     left: Sequence[Callable[[Array], Array]] = (),
@@ -104,7 +104,7 @@ def changes(
     stored: the folded slices that the window before `first` had seen.
     fresh: the newer rows; with `seen`, the window before `first` had seen these, too.
     known: whether the window before `first` is known; if not, every key with records in `first` has a row.
-    whole: completes windows of `shape`, assembled from given rows, to windows of `shown`, which are compared.
+    whole: completes windows of `shape`, assembled from given rows, to windows of the shape `compared`.
     left: for each aligned family, a function from slices to the first windows whose aligned window lacks them.
     """
     family, by_end = shape.family, bool(left)
@@ -130,7 +130,7 @@ def changes(
         old = old if known else old.take(slice(0))
         there = whole(lookup(shape, rows, keys, windows), rows)
         last_one = whole(lookup(shape, old, some, np.full(len(some), before_first)), old)
-        now, last = result_codes(shown, [there, last_one])
+        now, last = result_codes(compared, [there, last_one])
         heads = np.diff(keys, prepend=-1) != 0
         previous = np.append(-1, now[:-1])
         previous[heads] = last

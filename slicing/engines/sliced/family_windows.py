@@ -233,7 +233,7 @@ class FamilyWindows(FamilyProgress):
         """Return ranges of the slices of all accepting windows that hold a mark: at most 2n - 1 slices per mark."""
         return around(self.family, np.unique(marks.index), self.family.first_slice(self.state.first_accepting))
 
-    def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
+    def emitted(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
         frames = without_repeats(self.family, frames, by_end=self.by_end)
         aligned = [each.state for each in self.aligned_families]

@@ -28,11 +28,11 @@ TOTALS = "totals"
 
 
 class Latest:
-    """The totals of some families; `kept` has the totals from the bucket cache, by name."""
+    """The totals of some families; `cached` has the totals from the bucket cache, by name."""
 
-    def __init__(self, families: Sequence[FamilyWindows], kept: Mapping[str, Block]):
+    def __init__(self, families: Sequence[FamilyWindows], cached: Mapping[str, Block]):
         self.families = families
-        self.totals = {each.number: kept.get(_name(each), empty(each.shape)) for each in families}
+        self.totals = {each.number: cached.get(_name(each), empty(each.shape)) for each in families}
 
     def newest(self, progress: FamilyWindows, new: Block) -> Iterator[Windows]:
         """Yield the latest windows that hold new rows, and update the totals."""
@@ -50,7 +50,7 @@ class Latest:
             if len(some):
                 yield progress.complete(some, rows)
 
-    def kept(self) -> dict[str, Block]:
+    def to_cache(self) -> dict[str, Block]:
         """Return the totals of each family, by their name in the bucket cache."""
         return {_name(each): self.totals[each.number] for each in self.families}
 

@@ -27,8 +27,8 @@ class SliceLookups:
     """The slices in which windows are looked up; slice `since` and all later slices are complete.
 
     `trees` has the trees of all families, one family after another. `oldest` has for each family the first window that
-    may be looked up. `apart` tells for each slice whether it is the first slice of its merged slice; None if no slices
-    are merged.
+    may be looked up. `is_separate` tells for each slice whether it is the first slice of its merged slice; None if no
+    slices are merged.
     """
 
     shape: Shape
@@ -36,13 +36,13 @@ class SliceLookups:
     since: int
     oldest: Sequence[int]
     wide: bool = False
-    apart: Callable[[Array], Array] | None = None
+    is_separate: Callable[[Array], Array] | None = None
 
     def of(self, other: Other) -> SliceLookups:
         """Return the same slices, with other windows over them."""
         shape = self.shape.over(over_one_cut(other.families))
         trees = [choose(kernel, family) for family in other.families for kernel in shape.kernels]
-        return SliceLookups(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.apart)
+        return SliceLookups(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.is_separate)
 
     def look(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
         """Yield the windows that hold a record; `stored` reads the rows of slices, older rows of a slice first."""
@@ -98,10 +98,10 @@ class SliceLookups:
 
     def _known(self, asked: Look, family: Family, windows: Array) -> Array:
         """Return which windows do not end inside a merged slice, nor, unless `asked.incomplete`, begin inside one."""
-        if self.apart is None:
+        if self.is_separate is None:
             return np.ones(len(windows), dtype=bool)
-        known = self.apart(family.end_slice(windows))
-        return known if asked.incomplete else known & self.apart(family.first_slice(windows))
+        known = self.is_separate(family.end_slice(windows))
+        return known if asked.incomplete else known & self.is_separate(family.first_slice(windows))
 
     def _slices(self, asked: Look) -> tuple[int, int]:
         """Return the first slice of the windows that are looked up, and the end."""

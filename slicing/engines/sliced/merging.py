@@ -54,23 +54,23 @@ class MergedSlices:
             return index
         return self._holder(index, self.families, index >= self.head.merged)
 
-    def _holder(self, index: Array, families: Sequence[FamilyWindows], apart: Array | bool) -> Array:
+    def _holder(self, index: Array, families: Sequence[FamilyWindows], separate: Array | bool) -> Array:
         """Return for each slice the last edge at or before it that is still needed.
 
-        Edges are the starts of windows of `families`, and the slice itself if it is `apart`.
+        Edges are the starts of windows of `families`, and the slice itself if it is `separate`.
         """
-        found = np.where(apart, index, -FOREVER)
+        found = np.where(separate, index, -FOREVER)
         for each in families:
             there = each.state.merged is None or index >= each.state.merged
             found = np.where(there, np.maximum(found, start_before(each.family, index)), found)
         return np.where(found == -FOREVER, index, found)
 
-    def is_apart(self, index: Array) -> Array:
+    def is_separate(self, index: Array) -> Array:
         """Return whether each slice is not merged with an earlier one: `bool[n]`."""
         found: Array = self.holder(index) == index
         return found
 
-    def next_apart(self, index: Array) -> Array:
+    def next_separate(self, index: Array) -> Array:
         """Return for each slice the first slice from it on that is not merged with an earlier one: `int64[n]`."""
         if self.head.merged is None:
             return index
@@ -79,7 +79,7 @@ class MergedSlices:
             low = index if each.state.merged is None else np.maximum(index, each.state.merged)
             following = each.family.first_slice(each.family.last_window(low - 1) + 1)
             found = np.minimum(found, following)
-        return np.where(self.is_apart(index), index, found)
+        return np.where(self.is_separate(index), index, found)
 
     def redirected(self, block: Block) -> Block:
         """Return the rows in the slices that hold their records now; `block` and the result are folded."""

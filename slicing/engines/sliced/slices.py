@@ -138,8 +138,8 @@ class Slices:
             before = int(ends.max()) - 1 if len(ends) else None
         if before is None:
             return self.entered, newest
-        behind = before + 1 - int(block.index[len(block) // STRAGGLERS])
-        return max(self.entered, before + 1), newest - max(0, behind)
+        lateness = before + 1 - int(block.index[len(block) // STRAGGLERS])
+        return max(self.entered, before + 1), newest - max(0, lateness)
 
     def take_fresh(self, entered: int) -> InOrder:
         """Remove and return the new rows since the last close.
@@ -217,7 +217,7 @@ class Slices:
         entries = [*head.fresh, *head.late, *(entry for cached in head.lists.values() for entry in cached)]
         names = []
         for key, group in head.slice_groups.items():
-            assert (key + 1) * length > oldest, "expired stripes are removed"
+            assert (key + 1) * length > oldest, "expired slice groups are removed"
             entries += group.loose
             names += [name for cut in group.cuts for name in self.slice_groups.names(key, cut)]
             assert all(a[0] < b[0] for a, b in pairwise(group.cuts))

@@ -192,9 +192,9 @@ class TailedClose(RunningClose):
         """
         whole, shape = self.own.whole, self.shape.over(self.own.wholes)
         windows, found = (first - whole, end - whole, end - whole), list[Block]()
-        with closing(InOrder(shape, rows)) as fresh, closing(InOrder(shape, late)) as kept:
+        with closing(InOrder(shape, rows)) as fresh, closing(InOrder(shape, late)) as old:
             close_range = CloseRange(
-                shape, self.close_range.trees, stored, fresh, [kept], self.close_range.cache, cached, *windows, entered
+                shape, self.close_range.trees, stored, fresh, [old], self.close_range.cache, cached, *windows, entered
             )
             found += [as_block(frame) for frame in Closing(close_range).windows()]
         totals = regroup(shape, concat(shape, found))

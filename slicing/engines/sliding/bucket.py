@@ -27,8 +27,8 @@ from slicing.assembly.ranges.window_references import (
     assemble_references,
     assembled,
     family_of,
+    in_parts,
     located,
-    portions,
     window_references,
 )
 from slicing.assembly.results import Windows
@@ -172,8 +172,8 @@ class SlidingBucket(Bucket):
         counts = late.index >= np.maximum(np.minimum(ending, following), first)[keys]
         if right:
             following = np.minimum(following, _least(both, len(known) + np.flatnonzero(counts), 1))
-        begun = np.where(following[keys] <= late.index, following[keys], FOREVER)
-        return np.where(counts, np.maximum(np.minimum(begun, ending[keys]), first), FOREVER)
+        from_right = np.where(following[keys] <= late.index, following[keys], FOREVER)
+        return np.where(counts, np.maximum(np.minimum(from_right, ending[keys]), first), FOREVER)
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up and accept records."""
@@ -321,7 +321,7 @@ class SlidingBucket(Bucket):
 
     def keep(self) -> str:
         """Keep the rows and the dirty set in the bucket cache."""
-        return self.cache.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.kept_early())
+        return self.cache.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.early_to_cache())
 
     def _closed(self, rows: Block, first: int, end: int) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` of folded rows; only keys with an instant that creates one are read."""
@@ -341,7 +341,7 @@ class SlidingBucket(Bucket):
     ) -> Iterator[Windows]:
         """Yield the windows that did not exist before, then the windows `again`, which `of` assembles."""
         yield from assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
-        for some in portions(self.shape, around.rows, around.at.take(np.flatnonzero(around.existed & again))):
+        for some in in_parts(self.shape, around.rows, around.at.take(np.flatnonzero(around.existed & again))):
             yield of(self.shape, around.rows, some)
 
     def _with_old(self, around: _Around) -> Callable[[Shape, Block, WindowReferences], Windows]:
@@ -356,7 +356,7 @@ class SlidingBucket(Bucket):
         again = around.at.take(np.flatnonzero(around.existed & around.touched))
         yield from assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
         new = by_key(self.shape, self.new)
-        for some in portions(self.shape, new, located(self.family, new, again.windows, again.keys)):
+        for some in in_parts(self.shape, new, located(self.family, new, again.windows, again.keys)):
             yield assembled(self.shape, new, some)
 
     def _around(self, known: Block, new: Block, first: int, end: int) -> _Around:

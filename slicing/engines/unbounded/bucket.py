@@ -242,7 +242,7 @@ class UnboundedBucket(Bucket):
     def keep(self) -> str:
         """Keep the rows and the dirty set in the bucket cache."""
         rows = {TOTALS: self.ledger.cached} if self.ledger.cached else {}
-        return self.cache.keep(0, rows | self.kept_early())
+        return self.cache.keep(0, rows | self.early_to_cache())
 
     def extent(self) -> dict[str, int]:
         """Return one window of one slice, or none if no record is stored."""

@@ -172,25 +172,25 @@ def _added(
     first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
     if stored.merged is None:
         return FamilyState(first, first, first, None, id=number, spec=spec, added=True)
-    first = _first_apart(stored, held, family, first)
+    first = _first_separate(stored, held, family, first)
     return FamilyState(
         first, first, first, None, id=number, spec=spec, added=True, merged=int(family.first_slice(first))
     )
 
 
-def _first_apart(stored: Header, held: Sequence[Family], family: Family, first: int) -> int:
+def _first_separate(stored: Header, held: Sequence[Family], family: Family, first: int) -> int:
     """Return the first window, `first` or later, after which no window begins or ends inside a merged slice."""
     marks = [mark for mark in (stored.merged, *(state.merged for state in stored.families)) if mark is not None]
 
-    def are_apart(edges: Array) -> Array:
-        apart: Array = edges >= max(marks)
+    def are_separate(edges: Array) -> Array:
+        separate: Array = edges >= max(marks)
         for state, own in zip(stored.families, held, strict=True):
             there = state.merged is None or edges >= state.merged
-            apart |= there & (own.first_slice(own.last_window(edges)) == edges)
-        return apart
+            separate |= there & (own.first_slice(own.last_window(edges)) == edges)
+        return separate
 
     windows = np.arange(first, int(family.last_window(max(marks))) + 1)
-    inside = np.flatnonzero(~(are_apart(family.first_slice(windows)) & are_apart(family.end_slice(windows))))
+    inside = np.flatnonzero(~(are_separate(family.first_slice(windows)) & are_separate(family.end_slice(windows))))
     return first + int(inside[-1]) + 1 if len(inside) else first
 
 

@@ -21,7 +21,7 @@ from slicing.errors import StateMismatch
 from slicing.state.format.buckets import canonical
 from slicing.state.format.column_texts import renumbered
 from slicing.state.format.format7 import contents_of
-from slicing.state.format.header import FamilyState, Header, Result
+from slicing.state.format.header import PER_GROUP, FamilyState, Header, Result
 from slicing.state.format.zone_tables import difference, digests, renewed, zones_of
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
@@ -269,7 +269,7 @@ def layout_of(head: Header) -> dict[str, Any]:
     contents = [result.content for result in head.current]
     content = contents[0] if len(set(contents)) == 1 else ", ".join(contents)
     found = {"families": [family.spec for family in head.families if family.spec], "content": content}
-    of_query = {name: value for name, value in head.layout.items() if name != "stripe"}
+    of_query = {name: value for name, value in head.layout.items() if name != PER_GROUP}
     if head.shipped:
         of_query[CUT] = head.shipped
     return of_query | {name: value for name, value in found.items() if value}

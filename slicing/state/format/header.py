@@ -30,6 +30,8 @@ Entry = list[int]
 """A page of a list: its number, its first slice, the end of its slices, its merge level, its generation."""
 SlicePages = list[int]
 """A cut: its first slice and its end, relative to the slice group, its number of pages, their generation."""
+PER_GROUP = "stripe"
+"""The stored name, in the layout, of the number of slices per slice group."""
 SAME = " of result "
 """The text that marks a field as shared with another result. Such a field has no column of its own."""
 Run = list[int]
@@ -342,7 +344,7 @@ class Header:
 
         With `first`, slice groups that end at that slice or earlier are left out.
         """
-        length = self.layout["stripe"]
+        length = self.layout[PER_GROUP]
         groups = {key: each for key, each in self.slice_groups.items() if first is None or (key + 1) * length > first}
         entries = [*self.fresh, *self.late, *(entry for group in groups.values() for entry in group.loose)]
         runs = [[key * length + run[0], *run[1:]] for key, group in groups.items() for run in group.runs()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slicing.state.format.header import Entry, Header
+from slicing.state.format.header import PER_GROUP, Entry, Header
 from slicing.state.format.list_names import COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW, parse
 
 OWN = 3
@@ -17,7 +17,7 @@ _MARKS = {COUNTED: 2, SESSIONS: 1}
 def columns_of(head: Header) -> dict[str, int]:
     """Return the number of columns of each page by its name. Pages of caches and marks are left out."""
     found = {f"p{entry[0]}": _count(head, entry[4], _PARTIALS) for entry in _of_slices(head)}
-    length = head.layout.get("stripe", 0)
+    length = head.layout.get(PER_GROUP, 0)
     for key, group in head.slice_groups.items():
         for first, _, pages, generation in group.cuts:
             columns = _count(head, generation, _PARTIALS)

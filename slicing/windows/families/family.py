@@ -13,7 +13,7 @@ from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every, Listed, after, before, elementwise
 from slicing.windows.time.local import Local
-from slicing.windows.time.slices import Index, stripe_of
+from slicing.windows.time.slices import Index, group_size
 from slicing.windows.time.zones import CYCLE
 
 RUNNING, RUNS, TAILED = "running", "runs", "tailed"
@@ -50,7 +50,7 @@ class Family(Protocol):
         """How windows are assembled: "running", "tailed" or "runs"; "" if the tree depends on the aggregate."""
 
     @property
-    def stripe(self) -> int:
+    def slices_per_group(self) -> int:
         """The number of slices in a slice group: `round(sqrt(longest))`."""
 
     @property
@@ -151,9 +151,9 @@ class OverCut:
         return (self,)
 
     @property
-    def stripe(self) -> int:
+    def slices_per_group(self) -> int:
         """The number of slices in a slice group."""
-        return stripe_of(self.longest)  # type: ignore[attr-defined]
+        return group_size(self.longest)  # type: ignore[attr-defined]
 
     @cached_property
     def ratio(self) -> float:
@@ -229,8 +229,8 @@ def distance(edges: Edges) -> int:
     if isinstance(edges, Every):
         return edges.length
     if isinstance(edges, Listed):
-        apart = np.diff(np.array(edges.instants))
-        return int(apart[apart > 0].min(initial=AFTER))
+        distances = np.diff(np.array(edges.instants))
+        return int(distances[distances > 0].min(initial=AFTER))
     return edges.least if isinstance(edges, Local) else 1
 
 

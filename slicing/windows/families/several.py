@@ -17,7 +17,7 @@ from slicing.windows.families.family import Family, sample
 from slicing.windows.time.cut import Cut, refines
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import Array, Edges, Every, elementwise
-from slicing.windows.time.slices import Index, stripe_of
+from slicing.windows.time.slices import Index, group_size
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Several:
         return max(family.longest for family in self.families)
 
     @property
-    def stripe(self) -> int:
+    def slices_per_group(self) -> int:
         """The number of slices in a slice group of the family with the longest windows."""
-        return stripe_of(self.longest)
+        return group_size(self.longest)
 
     @property
     def ratio(self) -> float:

@@ -12,7 +12,7 @@ from slicing.windows.families.by_edges import OverSharedCut
 from slicing.windows.families.family import Family, OverCut
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Array, Edges, elementwise, within
-from slicing.windows.time.slices import stripe_of
+from slicing.windows.time.slices import group_size
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Stepped(OverCut):
         return self.step
 
     @property
-    def stripe(self) -> int:
+    def slices_per_group(self) -> int:
         """The number of slices in a slice group, at least `step`: no advance may leave more than one group."""
-        return max(stripe_of(self.longest), self.step)
+        return max(group_size(self.longest), self.step)
 
     @property
     def ratio(self) -> float:
@@ -72,12 +72,12 @@ class Stepped(OverCut):
     @elementwise
     def first_slice(self, window: Array) -> Array:
         """First slice of a window."""
-        return self._wide(window) * self.step + self.shift
+        return self._clipped(window) * self.step + self.shift
 
     @elementwise
     def end_slice(self, window: Array) -> Array:
         """Return the slice after the last one of a window."""
-        return self._wide(window) * self.step + (self.shift + self.longest)
+        return self._clipped(window) * self.step + (self.shift + self.longest)
 
     @elementwise
     def first_window(self, index: Array) -> Array:
@@ -93,7 +93,7 @@ class Stepped(OverCut):
     def _first_after(self, time: Array) -> Array:
         return self.first_window(self.edges.count(time))
 
-    def _wide(self, window: Array) -> Array:
+    def _clipped(self, window: Array) -> Array:
         """Clip window numbers to the range in which slice numbers fit into int64."""
         limit = (1 << 62) // self.step
         return window if within(window, -limit, limit) else np.clip(window, -limit, limit)

@@ -14,7 +14,7 @@ from slicing.windows.time.durations import show_instant
 Index = TypeVar("Index", int, NDArray[np.int64])
 
 
-def stripe_of(slices: int) -> int:
+def group_size(slices: int) -> int:
     """Return the number of slices in a slice group: the square root of the slices per window, at least 1."""
     return max(1, round(math.sqrt(slices)))
 
@@ -74,9 +74,9 @@ class Slicing:
         return 0
 
     @property
-    def stripe(self) -> int:
+    def slices_per_group(self) -> int:
         """The number of slices in a slice group: `round(sqrt(n))`, at least 1."""
-        return stripe_of(self.per_window)
+        return group_size(self.per_window)
 
     @property
     def ratio(self) -> float:
