@@ -117,6 +117,43 @@ def test_slices_are_merged_as_far_as_no_window_of_several_needs_them():
     assert [at for at in index if at >= short] == [98, 99]
 
 
+def of_some_tails(rng):
+    """Three or four windows whose tails share few edges."""
+    specs = {(11, 1, 11)}
+    while len(specs) < rng.choice([3, 4]):
+        advance = rng.choice([1, 1, 2, 3])
+        tail = advance * rng.choice([3, 5, 7, 8, 10, 12, 15])
+        specs.add((tail * rng.choice([1, 2]), advance, tail))
+    return several(
+        *(Coarse.of(*spec) for spec in sorted(specs)), reach=max(size + tail for size, _, tail in specs) * MS
+    )
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("seed", range(24))
+def test_windows_whose_tails_share_few_edges_lose_no_record(seed, monkeypatch):
+    """Starts are given up in the middle of a tail, too: its rows are then those of an earlier slice."""
+    rng, now = random.Random(seed), 0
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", rng.choice([1, 16_384]))
+    made = Scenario(of_some_tails(rng), on_close(), results=("sum",))
+    while now < 100:
+        begin, now = now, now + rng.choice([1, 1, 1, 2, 5, 12])
+        late = [now - rng.randrange(1, 40) for _ in range(2) if rng.random() < 0.3]
+        times = [*range(begin, now), *(time for time in late if time >= 0)]
+        made.step([(time * MS, 1, time) for time in times], now - rng.choice([0, 0, 2]))
+    made.drain()
+
+
+def test_rows_do_not_leave_the_pages_that_are_merged(monkeypatch):
+    """The shortest stream that lost records: a merge wrote a slice before the first one that it had read."""
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
+    windows = [Coarse.of(*spec) for spec in ((24, 1, 24), (21, 1, 7), (16, 2, 16), (15, 1, 15))]
+    made = Scenario(several(*windows, reach=48 * MS), on_close(), results=("sum",))
+    for times, watermark in (([81], 91), ([77], 106), ([84], 110), ([], 117)):
+        made.step([(time * MS, 1, time) for time in times], watermark)
+    made.drain()
+
+
 def test_a_close_reads_a_few_partials_whatever_the_size():
     reads = {}
     for size in (400, 1600):

@@ -61,8 +61,9 @@ class MergedSlices:
         """
         found = np.where(separate, index, -FOREVER)
         for each in families:
-            there = each.state.merged is None or index >= each.state.merged
-            found = np.where(there, np.maximum(found, start_before(each.family, index)), found)
+            start = start_before(each.family, index)
+            there = each.state.merged is None or start >= each.state.merged
+            found = np.where(there, np.maximum(found, start), found)
         return np.where(found == -FOREVER, index, found)
 
     def is_separate(self, index: Array) -> Array:
