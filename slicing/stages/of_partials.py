@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import arrow_type, width_of
@@ -28,7 +29,10 @@ class OfPartials(PreAggregate):
     until: int | None = None
 
     def _read(self, chunk: pa.Table, refused: Dropped) -> Block:  # type: ignore[override]
-        chunk = chunk.filter(chunk["time"].is_valid())
+        if chunk["time"].null_count:
+            without = chunk.filter(chunk["time"].is_null())
+            refused.no_time += pc.sum(without["records"]).as_py() or 0
+            chunk = chunk.filter(chunk["time"].is_valid())
         start, stop = (np.asarray(chunk[name].combine_chunks()) for name in ("time", "stop"))
         slices, records = self._slices(start, stop), np.asarray(chunk["records"].combine_chunks())
         names_to = 2 + len(self.shape.keys)

@@ -81,3 +81,14 @@ def test_the_end_of_a_history_is_the_end_of_a_slice():
     stage = OfPartials(line.execution_plan.shipping, (), (0,), until=BEGIN + 250_000)
     with pytest.raises(InvalidValue, match="`until` must be where a slice of the table ends"):
         list(stage(table(shape, blocks).to_batches()))
+
+
+def test_the_records_of_rows_without_a_slice_are_counted():
+    line = Line(NAMES[0])
+    shape, blocks = finer(line, [[BEGIN, 1, 1, "a", SECOND], [BEGIN, 1, 2, "b", SECOND]])
+    stored = table(shape, blocks)
+    without = stored.set_column(0, "time", pa.nulls(len(stored), stored["time"].type))
+    stage = OfPartials(line.execution_plan.shipping, (), (0,))
+    shipped = pa.Table.from_batches(stage(pa.concat_tables([stored, without]).to_batches()))
+    assert sum(shipped["no_time"].to_pylist()) == 2
+    assert sum(shipped["no_window"].to_pylist()) == 0
