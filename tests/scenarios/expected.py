@@ -13,7 +13,7 @@ from slicing.triggers.early_by_clock import EarlyByClock
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, TOUCHED, WAITING
 
-from .kind import Record
+from .kind import Record, in_order
 
 
 class Expected:
@@ -27,18 +27,17 @@ class Expected:
         self.kind, self.trigger, self.grace, self.order, self.truth = kind, trigger, grace, order, truth
         self.held, self.windows = defaultdict(list), {}  # by key
         self.watermark, self.now, self.last = 0, 0, {}
-        self.waiting, self.emitted, self.result = defaultdict(set), defaultdict(set), {}
+        # Windows that have fired when they closed, and those that accept no record any more.
+        self.gone, self.refusing = Passed(kind, {trigger.wait(grace): 0}), Passed(kind, {grace: 0})
+        self.waiting, self.emitted = defaultdict(set), defaultdict(set)
+        self.compared = {}  # by key, the window that the next one is compared with, and its records
         self.forgotten, self.seen = set(), Counter()  # keys that were idle; how often what has been
 
     # --- lateness ---
 
     def accepts(self, place):
         """Whether a window accepts records."""
-        return not self.kind.closed(place, self.watermark, self.grace)
-
-    def fired(self, place, watermark):
-        """Whether a watermark has let a window fire that fires when it closes."""
-        return self.kind.closed(place, watermark, self.trigger.wait(self.grace))
+        return place not in self.refusing
 
     def step(self, records, watermark, now, verdicts):
         """The rows of a micro-batch that are not early; `verdicts` gets (record, open windows, all windows) of each."""
@@ -46,10 +45,12 @@ class Expected:
         self.forget_idle()
         before, self.new = self.windows, set()
         self.accept([record._replace(order=self.order(record)) for record in records], verdicts)
-        self.windows = {key: self.of(held) for key, held in self.held.items()}
+        self.windows = before | {key: self.extended(before.get(key, {}), key) for key in self.with_new()}
         rows = dict(self.on_records(before))
-        last, self.watermark = self.watermark, max(self.watermark, watermark)
-        rows |= self.on_close(before, last)
+        self.watermark, self.fired = max(self.watermark, watermark), self.gone
+        self.gone = self.gone.after(self.trigger.wait(self.grace), self.watermark)
+        rows |= self.on_close(before)
+        self.refusing = self.refusing.after(self.grace, self.watermark)
         self.wait()
         return rows
 
@@ -61,7 +62,15 @@ class Expected:
         return rows
 
     def of(self, records):
-        return self.kind.definition(sorted(records, key=lambda record: record.order))
+        return self.kind.definition(in_order(records))
+
+    def with_new(self):
+        """The keys that have accepted a record in this micro-batch."""
+        return {key for key, held in self.held.items() if held and held[-1].number in self.new}
+
+    def extended(self, windows, key):
+        """The windows of a key with the records that are new."""
+        return self.kind.extended(windows, [r for r in self.held[key] if r.number in self.new], self.held[key])
 
     def accept(self, records, verdicts):
         waiting = sorted(records, key=lambda record: record.time) if not self.kind.separate else records
@@ -112,18 +121,17 @@ class Expected:
         newest = max((r for held in self.windows[key].values() for r in held), key=lambda r: r.time)
         return min((p for p, held in self.windows[key].items() if newest in held and self.accepts(p)), default=None)
 
-    def on_close(self, before, last):
+    def on_close(self, before):
         asks, rows = self.trigger.asks, {}
         if CHANGED in asks:
-            return self.changes(last)
+            return self.changes()
         for key, windows in self.windows.items():
             for place in windows if CLOSING in asks else ():
-                again = self.fired(place, last)
-                if self.fired(place, self.watermark) and not (again and self.is_known(key, place)):
+                again = place in self.fired
+                if place in self.gone and not (again and self.is_known(key, place)):
                     rows |= [row(windows, FINAL, key, place)]
             for place in self.touched(before, key) if LATE in asks else ():
-                is_open = not self.kind.closed(place, last, self.grace)
-                if self.fired(place, last) and is_open and (FINAL, key, place) not in rows:
+                if place in self.fired and self.accepts(place) and (FINAL, key, place) not in rows:
                     rows |= [self.correction(key, place, before.get(key, {}).get(place, []))]
         return rows
 
@@ -137,26 +145,51 @@ class Expected:
             held = [record for record in held if record.number in self.new]
         return name, (held, (old or None) if self.trigger.accumulation.retracts else None)
 
-    def changes(self, last):
+    def changes(self):
         """Window by window: those with another result than the one before."""
         rows = {}
-        for key in {*self.windows, *self.result}:
+        for key in {*self.windows, *self.compared}:
             windows = self.windows.get(key, {})
             tried = {*windows, *(self.kind.next(place) for place in windows)}
-            tried |= {self.kind.next(place) for place, _ in [self.result[key]]} if key in self.result else set()
+            tried |= {self.kind.next(place) for place, _ in [self.compared[key]]} if key in self.compared else set()
             for place in sorted(place for place in tried if place is not None):
-                if not self.fired(place, self.watermark) or self.fired(place, last):
+                if place not in self.gone or place in self.fired:
                     continue
-                held = windows.get(place, ())
-                known = self.result.pop(key, (None, None))[1]
+                held, (_, before) = windows.get(place, ()), self.compared.pop(key, (None, ()))
+                is_same = bool(before) and bool(held) and self.truth(held) == self.truth(before)
                 if held:
-                    self.result[key] = place, (found := self.truth(held))
-                    self.seen["unchanged"] += found == known
-                    if found != known:
+                    self.compared[key] = place, held
+                    self.seen["unchanged"] += is_same
+                    if not is_same:
                         rows |= [row(windows, FINAL, key, place)]
-                elif known is not None and self.trigger.tombstones:
+                elif before and self.trigger.tombstones:
                     rows["drained", key, place] = [], None
         return rows
+
+    def change(self, trigger):
+        """Another trigger from the next micro-batch on: what has fired has, and a record that waits does so no longer.
+
+        A window that has fired accepts no record, unless the trigger corrects it.
+        """
+        asks, before = trigger.asks, self.trigger.asks
+        self.trigger = trigger
+        if not trigger.fires_late:
+            self.refusing = self.refusing.joined(self.gone)
+        if WAITING not in asks & before:
+            self.waiting.clear()
+        if CHANGED in asks - before:
+            self.compared = dict(self.still_compared())
+
+    def still_compared(self):
+        """Of each key the last window of all that have fired, if its records are known: see `settle`."""
+        for key in {*self.compared, *self.windows}:
+            found = [self.compared[key]] if key in self.compared else []
+            found += [(place, held) for place, held in self.windows.get(key, {}).items() if place in self.gone]
+            if found:
+                last = max(found, key=lambda each: each[0])
+                after = self.kind.next(last[0])
+                if after is None or after not in self.gone:
+                    yield key, last
 
     def wait(self):
         """Let new records wait, and forget those that wait for windows which have closed."""
@@ -177,8 +210,8 @@ class Expected:
 
     def retract(self, rows):
         """Windows that have fired and are now part of others are taken back when those fire."""
-        for _, key, place in list(rows):
-            if self.kind.grows and self.kind.window.by_time:
+        for _, key, place in list(rows) if self.kind.grows else ():
+            if self.kind.window.by_time:
                 gone = {p for p in self.emitted[key] if p != place and lies_in(p, place)}
                 rows |= {("merged", key, p): (None, None) for p in gone if not self.trigger.fires_once}
                 self.emitted[key] -= gone
@@ -192,6 +225,9 @@ class Expected:
             return
         for key, windows in list(self.windows.items()):
             is_open = {place: held for place, held in windows.items() if self.accepts(place)}
+            if len(is_open) == len(windows) and not self.kind.grows:
+                continue
+            self.keep_last(key, windows.keys() - is_open.keys())
             self.windows[key] = is_open
             # A window that has fired and is part of an open one now is taken back when that fires.
             self.emitted[key] = {p for p in self.emitted[key] if any(lies_in(p, place) for place in is_open)}
@@ -203,6 +239,15 @@ class Expected:
         if self.kind.grows:
             self.windows = {key: self.of(held) for key, held in self.held.items()}
 
+    def keep_last(self, key, places):
+        """Keep the last of some windows that accept no record any more, if it has fired and accepted some since.
+
+        Another trigger may compare the next window with it. One that fires and is closed at once is not known then.
+        """
+        last = max(places, default=None)
+        if CHANGED not in self.trigger.asks and last is not None and last in self.fired:
+            self.compared[key] = last, self.windows[key][last]
+
     def forget_idle(self):
         """Keys begin anew that have been idle."""
         ttl = self.kind.window.ttl
@@ -210,6 +255,29 @@ class Expected:
             self.forgotten.add(key)
             for each in (self.held, self.windows, self.waiting, self.emitted, self.last):
                 each.pop(key, None)
+
+
+class Passed:
+    """The windows that watermarks have passed, each by so long after its end: a trigger may wait longer than another.
+
+    `watermarks` are the greatest by the time after the end.
+    """
+
+    def __init__(self, kind, watermarks):
+        self.kind, self.watermarks = kind, watermarks
+
+    def __contains__(self, place):
+        for wait, watermark in self.watermarks.items():  # noqa: SIM110  # asked most of all, and slower by `any`
+            if self.kind.closed(place, watermark, wait):
+                return True
+        return False
+
+    def after(self, wait, watermark):
+        return self.joined(Passed(self.kind, {wait: watermark}))
+
+    def joined(self, other):
+        waits = self.watermarks.keys() | other.watermarks.keys()
+        return Passed(self.kind, {w: max(self.watermarks.get(w, 0), other.watermarks.get(w, 0)) for w in waits})
 
 
 class Call:
@@ -228,6 +296,13 @@ class Call:
     def due(self):
         """What says which keys fire early, None if none do."""
         return DUE[type(self.trigger)](self.trigger) if WAITING in self.trigger.asks else None
+
+    def change(self, trigger):
+        """Go on under another trigger."""
+        self.trigger = trigger
+        self.__dict__.pop("due", None)
+        for part in self.parts:
+            part.change(trigger)
 
     def made(self, records):
         """Records (time, key, value, ...) with their numbers, in the order of arrival."""

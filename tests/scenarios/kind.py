@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from slicing.errors import InvalidValue
@@ -63,6 +64,10 @@ class Kind:
     def definition(self, records: Sequence[Record]) -> dict[Place, list[Record]]:
         """All windows of the records of one key that hold a record, with these."""
         raise NotImplementedError
+
+    def extended(self, windows: dict[Place, list[Record]], new: Sequence[Record], records: Sequence[Record]):
+        """The windows of a key after new records, which are the last of all of them."""
+        return self.definition(in_order(records))
 
     def next(self, place: Place) -> Place:
         """The window after another one, for windows that follow one another whatever the records."""
@@ -130,11 +135,23 @@ class Numbered(Kind):
                 found[place].append(record)
         return dict(found)
 
+    def extended(self, windows, new, records):
+        """A record changes no window but those that hold it."""
+        found = {place: [*windows.get(place, ()), *held] for place, held in self.definition(new).items()}
+        return windows | {place: in_order(held) for place, held in found.items()}
+
+    def waits(self, record, windows, is_open):
+        return any(map(is_open, self.holding(record.time)))
+
     def next(self, place):
         number = self.holding(place.start)[place] + 1
         while self.edges(number) == place:
             number += 1
         return self.edges(number)
+
+
+def in_order(records: Sequence[Record]) -> list[Record]:
+    return sorted(records, key=attrgetter("order"))
 
 
 @cache
