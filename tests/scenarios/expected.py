@@ -47,7 +47,7 @@ class Expected:
         self.accept([record._replace(order=self.order(record)) for record in records], verdicts)
         self.windows = before | {key: self.extended(before.get(key, {}), key) for key in self.with_new()}
         rows = dict(self.on_records(before))
-        self.watermark, self.fired = max(self.watermark, watermark), self.gone
+        self.watermark, self.fired, self.refused = max(self.watermark, watermark), self.gone, self.refusing
         self.gone = self.gone.after(self.trigger.wait(self.grace), self.watermark)
         rows |= self.on_close(before)
         self.refusing = self.refusing.after(self.grace, self.watermark)
@@ -244,7 +244,7 @@ class Expected:
 
         Another trigger may compare the next window with it. One that fires and is closed at once is not known then.
         """
-        last = max(places, default=None)
+        last = max((place for place in places if place not in self.refused), default=None)
         if CHANGED not in self.trigger.asks and last is not None and last in self.fired:
             self.compared[key] = last, self.windows[key][last]
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -116,6 +116,11 @@ class Numbered(Kind):
 
     counts_all = False
 
+    @cached_property
+    def numbers(self) -> dict[Place, int]:
+        """The numbers of the windows that hold an instant which has been asked for."""
+        return {}
+
     def edges(self, number: int) -> Place | None:
         """The window of a number, None where there is none."""
         raise NotImplementedError
@@ -144,7 +149,7 @@ class Numbered(Kind):
         return any(map(is_open, self.holding(record.time)))
 
     def next(self, place):
-        number = self.holding(place.start)[place] + 1
+        number = self.numbers[place] + 1
         while self.edges(number) == place:
             number += 1
         return self.edges(number)
@@ -161,4 +166,5 @@ def _holding(kind, time):
         place = kind.edges(number)
         if place is not None and place.start <= time < place.end:
             found[place] = number
+    kind.numbers.update(found)
     return found
