@@ -27,8 +27,8 @@ class Expected:
         self.kind, self.trigger, self.grace, self.order, self.truth = kind, trigger, grace, order, truth
         self.held, self.windows = defaultdict(list), {}  # by key
         self.watermark, self.now, self.last = 0, 0, {}
-        # Windows that have fired when they closed, and those that accept no record any more.
-        self.gone, self.refusing = Passed(kind, {trigger.wait(grace): 0}), Passed(kind, {grace: 0})
+        # Windows that end by these times have fired when they closed, and accept no record any more.
+        self.gone, self.refusing = -trigger.wait(grace), -grace
         self.waiting, self.emitted = defaultdict(set), defaultdict(set)
         self.compared = {}  # by key, the window that the next one is compared with, and its records
         self.forgotten, self.seen = set(), Counter()  # keys that were idle; how often what has been
@@ -37,7 +37,7 @@ class Expected:
 
     def accepts(self, place):
         """Whether a window accepts records."""
-        return place not in self.refusing
+        return not self.kind.closed(place, self.refusing)
 
     def step(self, records, watermark, now, verdicts):
         """The rows of a micro-batch that are not early; `verdicts` gets (record, open windows, all windows) of each."""
@@ -48,9 +48,9 @@ class Expected:
         self.windows = before | {key: self.extended(before.get(key, {}), key) for key in self.with_new()}
         rows = dict(self.on_records(before))
         self.watermark, self.fired, self.refused = max(self.watermark, watermark), self.gone, self.refusing
-        self.gone = self.gone.after(self.trigger.wait(self.grace), self.watermark)
+        self.gone = max(self.gone, self.watermark - self.trigger.wait(self.grace))
         rows |= self.on_close(before)
-        self.refusing = self.refusing.after(self.grace, self.watermark)
+        self.refusing = max(self.refusing, self.watermark - self.grace)
         self.wait()
         return rows
 
@@ -84,9 +84,9 @@ class Expected:
                     again = not self.kind.separate
             waiting = [record for record in waiting if record.number not in self.new]
         for record in records if self.kind.window.by_time else ():
-            alone = self.kind.separate or record.number not in self.new
-            held = [record] if alone else self.kind.around(self.held[record.key], record)
-            places = [place for place, some in self.of(held).items() if record.number in numbers(some)]
+            is_new = record.number in self.new
+            others = self.kind.around(self.held[record.key], record) if is_new and not self.kind.separate else [record]
+            places = self.holding(record, others)
             verdicts.append((record, sorted(place for place in places if self.accepts(place)), places))
         came = {record.key for record in records}
         self.last |= dict.fromkeys(came, self.now)
@@ -97,10 +97,12 @@ class Expected:
         if not self.kind.window.by_time:
             return True
         others = [] if self.kind.separate else self.kind.around(self.held[record.key], record)
-        found = self.of([*others, record])
-        return record.number not in self.new and any(
-            self.accepts(place) for place, held in found.items() if record.number in numbers(held)
-        )
+        return record.number not in self.new and any(map(self.accepts, self.holding(record, [*others, record])))
+
+    def holding(self, record, records):
+        """The windows of some records that hold one of them."""
+        found = self.of(records)
+        return [*found] if len(records) == 1 else [p for p, some in found.items() if record.number in numbers(some)]
 
     # --- triggers ---
 
@@ -127,13 +129,20 @@ class Expected:
             return self.changes()
         for key, windows in self.windows.items():
             for place in windows if CLOSING in asks else ():
-                again = place in self.fired
-                if place in self.gone and not (again and self.is_known(key, place)):
+                if self.has_fired(place) and not (self.had_fired(place) and self.is_known(key, place)):
                     rows |= [row(windows, FINAL, key, place)]
             for place in self.touched(before, key) if LATE in asks else ():
-                if place in self.fired and self.accepts(place) and (FINAL, key, place) not in rows:
+                if self.had_fired(place) and self.accepts(place) and (FINAL, key, place) not in rows:
                     rows |= [self.correction(key, place, before.get(key, {}).get(place, []))]
         return rows
+
+    def has_fired(self, place):
+        """Whether a window has fired when it closed, or does so now."""
+        return self.kind.closed(place, self.gone)
+
+    def had_fired(self, place):
+        """Whether it has before this micro-batch."""
+        return self.kind.closed(place, self.fired)
 
     def is_known(self, key, place):
         """Whether a window has fired that a watermark before has let fire: if it is new, it is another one."""
@@ -153,7 +162,7 @@ class Expected:
             tried = {*windows, *(self.kind.next(place) for place in windows)}
             tried |= {self.kind.next(place) for place, _ in [self.compared[key]]} if key in self.compared else set()
             for place in sorted(place for place in tried if place is not None):
-                if place not in self.gone or place in self.fired:
+                if not self.has_fired(place) or self.had_fired(place):
                     continue
                 held, (_, before) = windows.get(place, ()), self.compared.pop(key, (None, ()))
                 is_same = bool(before) and bool(held) and self.truth(held) == self.truth(before)
@@ -174,7 +183,7 @@ class Expected:
         asks, before = trigger.asks, self.trigger.asks
         self.trigger = trigger
         if not trigger.fires_late:
-            self.refusing = self.refusing.joined(self.gone)
+            self.refusing = max(self.refusing, self.gone)
         if WAITING not in asks & before:
             self.waiting.clear()
         if CHANGED in asks - before:
@@ -184,11 +193,11 @@ class Expected:
         """Of each key the last window of all that have fired, if its records are known: see `settle`."""
         for key in {*self.compared, *self.windows}:
             found = [self.compared[key]] if key in self.compared else []
-            found += [(place, held) for place, held in self.windows.get(key, {}).items() if place in self.gone]
+            found += [(place, held) for place, held in self.windows.get(key, {}).items() if self.has_fired(place)]
             if found:
                 last = max(found, key=lambda each: each[0])
                 after = self.kind.next(last[0])
-                if after is None or after not in self.gone:
+                if after is None or not self.has_fired(after):
                     yield key, last
 
     def wait(self):
@@ -229,11 +238,14 @@ class Expected:
                 continue
             self.keep_last(key, windows.keys() - is_open.keys())
             self.windows[key] = is_open
-            # A window that has fired and is part of an open one now is taken back when that fires.
-            self.emitted[key] = {p for p in self.emitted[key] if any(lies_in(p, place) for place in is_open)}
-            kept = {r.number: self.kind.settled(r, place) for place, held in is_open.items() for r in held}
-            self.held[key] = list(kept.values())
-            if not kept:
+            if self.kind.grows:
+                # A window that has fired and is part of an open one now is taken back when that fires.
+                self.emitted[key] = {p for p in self.emitted[key] if any(lies_in(p, place) for place in is_open)}
+                kept = {r.number: self.kind.settled(r, place) for place, held in is_open.items() for r in held}
+                self.held[key] = list(kept.values())
+            else:
+                self.held[key] = [r for r in self.held[key] if self.kind.waits(r, is_open, self.accepts)]
+            if not self.held[key]:
                 del self.held[key]
                 del self.windows[key]
         if self.kind.grows:
@@ -244,8 +256,8 @@ class Expected:
 
         Another trigger may compare the next window with it. One that fires and is closed at once is not known then.
         """
-        last = max((place for place in places if place not in self.refused), default=None)
-        if CHANGED not in self.trigger.asks and last is not None and last in self.fired:
+        last = max((place for place in places if not self.kind.closed(place, self.refused)), default=None)
+        if CHANGED not in self.trigger.asks and last is not None and self.had_fired(last):
             self.compared[key] = last, self.windows[key][last]
 
     def forget_idle(self):
@@ -255,29 +267,6 @@ class Expected:
             self.forgotten.add(key)
             for each in (self.held, self.windows, self.waiting, self.emitted, self.last):
                 each.pop(key, None)
-
-
-class Passed:
-    """The windows that watermarks have passed, each by so long after its end: a trigger may wait longer than another.
-
-    `watermarks` are the greatest by the time after the end.
-    """
-
-    def __init__(self, kind, watermarks):
-        self.kind, self.watermarks = kind, watermarks
-
-    def __contains__(self, place):
-        for wait, watermark in self.watermarks.items():  # noqa: SIM110  # asked most of all, and slower by `any`
-            if self.kind.closed(place, watermark, wait):
-                return True
-        return False
-
-    def after(self, wait, watermark):
-        return self.joined(Passed(self.kind, {wait: watermark}))
-
-    def joined(self, other):
-        waits = self.watermarks.keys() | other.watermarks.keys()
-        return Passed(self.kind, {w: max(self.watermarks.get(w, 0), other.watermarks.get(w, 0)) for w in waits})
 
 
 class Call:

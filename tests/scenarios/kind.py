@@ -1,5 +1,6 @@
 """What a kind of windows says of itself: its definition, and a few flags in which kinds differ."""
 
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from slicing.windows.window import Window
 
 MS = 1000
 """Times and lengths are in microseconds."""
+ORDER = attrgetter("order")
 PARTIALS, RECORDS, MIXED = CONTENTS = ("partials", "records", "mixed")
 """What the state holds: partials, records folded into each window (eager), or both, in turns."""
 
@@ -73,9 +75,9 @@ class Kind:
         """The window after another one, for windows that follow one another whatever the records."""
         raise NotImplementedError
 
-    def closed(self, place: Place, watermark: int, wait: int) -> bool:
-        """Whether a window has ended `wait` before a watermark."""
-        return place.end + wait <= watermark
+    def closed(self, place: Place, until: int) -> bool:
+        """Whether a window has ended by a time."""
+        return place.end <= until
 
     def waits(self, record: Record, windows: dict[Place, list[Record]], is_open) -> bool:
         """Whether a record still counts towards an early firing: as long as a window is open that holds it."""
@@ -142,11 +144,16 @@ class Numbered(Kind):
 
     def extended(self, windows, new, records):
         """A record changes no window but those that hold it."""
-        found = {place: [*windows.get(place, ()), *held] for place, held in self.definition(new).items()}
-        return windows | {place: in_order(held) for place, held in found.items()}
+        found = {}
+        for place, held in self.definition(new).items():
+            found[place] = list(windows.get(place, ()))
+            for record in held:
+                insort(found[place], record, key=ORDER)
+        return windows | found
 
     def waits(self, record, windows, is_open):
-        return any(map(is_open, self.holding(record.time)))
+        """The last window that holds a record is the last to close, or one of the last."""
+        return any(map(is_open, reversed(self.holding(record.time))))
 
     def next(self, place):
         number = self.numbers[place] + 1
@@ -156,7 +163,7 @@ class Numbered(Kind):
 
 
 def in_order(records: Sequence[Record]) -> list[Record]:
-    return sorted(records, key=attrgetter("order"))
+    return sorted(records, key=ORDER)
 
 
 @cache
