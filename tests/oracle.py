@@ -72,8 +72,8 @@ def last_edge(family, time):
 class Case:
     """An aggregate, how it sees the values of the records, the truth, and how near to it a result must be.
 
-    `of_time`: it sees the event times, in microseconds, which no truth here knows. `timed`: it sees them beside the
-    values.
+    `of_time`: it and its truth see the event times, in microseconds, in place of the values. `timed`: it sees them
+    beside the values.
     """
 
     aggregate: Aggregate
