@@ -7,13 +7,14 @@ they would be without the records since the last firing.
 
 from collections import Counter, defaultdict
 from functools import cached_property
+from operator import attrgetter
 
 from slicing.triggers.accumulation import DISCARDING
 from slicing.triggers.early_by_clock import EarlyByClock
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, TOUCHED, WAITING
 
-from .kind import Record, in_order
+from .kind import Record, in_order, numbers
 
 
 class Expected:
@@ -86,8 +87,8 @@ class Expected:
         for record in records if self.kind.window.by_time else ():
             is_new = record.number in self.new
             others = self.kind.around(self.held[record.key], record) if is_new and not self.kind.separate else [record]
-            places = self.holding(record, others)
-            verdicts.append((record, sorted(place for place in places if self.accepts(place)), places))
+            places = self.kind.holding_of(record, others)
+            verdicts.append((record, sorted(filter(self.accepts, places)), places))
         came = {record.key for record in records}
         self.last |= dict.fromkeys(came, self.now)
         self.seen["begun anew"] += len(came & self.forgotten)
@@ -97,12 +98,8 @@ class Expected:
         if not self.kind.window.by_time:
             return True
         others = [] if self.kind.separate else self.kind.around(self.held[record.key], record)
-        return record.number not in self.new and any(map(self.accepts, self.holding(record, [*others, record])))
-
-    def holding(self, record, records):
-        """The windows of some records that hold one of them."""
-        found = self.of(records)
-        return [*found] if len(records) == 1 else [p for p, some in found.items() if record.number in numbers(some)]
+        found = self.kind.holding_of(record, [*others, record])
+        return record.number not in self.new and any(map(self.accepts, found))
 
     # --- triggers ---
 
@@ -111,12 +108,16 @@ class Expected:
         if TOUCHED in asks or NEWEST in asks:
             for key, windows in self.windows.items():
                 touched = [p for p in self.touched(before, key) if self.accepts(p)]
-                yield from (row(windows, "update", key, p) for p in touched if TOUCHED in asks or p == self.newest(key))
+                if touched and TOUCHED not in asks:
+                    newest = self.newest(key)
+                    touched = [place for place in touched if place == newest]
+                yield from (row(windows, "update", key, place) for place in touched)
 
     def touched(self, before, key):
         """The windows that hold a new record, or are there because of one."""
-        old = before.get(key, {})
-        return [p for p, held in self.windows[key].items() if numbers(held) != numbers(old.get(p, ()))]
+        old, windows = before.get(key, {}), self.windows[key]
+        new = {p: held for p, held in windows.items() if held is not old.get(p)} if windows is not old else {}
+        return [p for p, held in new.items() if numbers(held) != numbers(old.get(p, ()))]
 
     def newest(self, key):
         """The first open window that holds the newest record of a key."""
@@ -128,7 +129,7 @@ class Expected:
         if CHANGED in asks:
             return self.changes()
         for key, windows in self.windows.items():
-            for place in windows if CLOSING in asks else ():
+            for place in windows if CLOSING in asks and any(map(self.has_fired, first_to_end(windows))) else ():
                 if self.has_fired(place) and not (self.had_fired(place) and self.is_known(key, place)):
                     rows |= [row(windows, FINAL, key, place)]
             for place in self.touched(before, key) if LATE in asks else ():
@@ -233,9 +234,9 @@ class Expected:
         if self.kind.keeps:
             return
         for key, windows in list(self.windows.items()):
-            is_open = {place: held for place, held in windows.items() if self.accepts(place)}
-            if len(is_open) == len(windows) and not self.kind.grows:
+            if not self.kind.grows and all(map(self.accepts, first_to_end(windows))):
                 continue
+            is_open = {place: held for place, held in windows.items() if self.accepts(place)}
             self.keep_last(key, windows.keys() - is_open.keys())
             self.windows[key] = is_open
             if self.kind.grows:
@@ -353,12 +354,13 @@ DUE = {EarlyByCount: Due, EarlyByClock: Ticks}
 """By type of trigger. A trigger of one's own that fires early has an entry of its own."""
 
 
+def first_to_end(places):
+    """The window that closes before all others, or with them, if there is any."""
+    return [min(places, key=attrgetter("end"))] if places else []
+
+
 def lies_in(one, other):
     return other.start <= one.start and one.end <= other.end
-
-
-def numbers(records):
-    return {record.number for record in records}
 
 
 def row(windows, kind, key, place):

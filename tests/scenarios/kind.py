@@ -71,6 +71,10 @@ class Kind:
         """The windows of a key after new records, which are the last of all of them."""
         return self.definition(in_order(records))
 
+    def holding_of(self, record: Record, records: Sequence[Record]) -> list[Place]:
+        """The windows that hold a record; `records` are those that decide, it is one of them."""
+        return [place for place, held in self.definition(in_order(records)).items() if record.number in numbers(held)]
+
     def next(self, place: Place) -> Place:
         """The window after another one, for windows that follow one another whatever the records."""
         raise NotImplementedError
@@ -142,6 +146,9 @@ class Numbered(Kind):
                 found[place].append(record)
         return dict(found)
 
+    def holding_of(self, record, records):
+        return list(self.holding(record.time))
+
     def extended(self, windows, new, records):
         """A record changes no window but those that hold it."""
         found = {}
@@ -162,15 +169,24 @@ class Numbered(Kind):
         return self.edges(number)
 
 
+def numbers(records: Sequence[Record]) -> set[int]:
+    return {record.number for record in records}
+
+
 def in_order(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=ORDER)
+
+
+@cache
+def _edges(kind, number):
+    return kind.edges(number)
 
 
 @cache
 def _holding(kind, time):
     found = {}
     for number in kind.near(time):
-        place = kind.edges(number)
+        place = _edges(kind, number)
         if place is not None and place.start <= time < place.end:
             found[place] = number
     kind.numbers.update(found)

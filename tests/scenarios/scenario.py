@@ -366,8 +366,10 @@ class Scenario:
         """Let all windows close and all keys be idle; nothing may be left."""
         self.step([], END, END)
         self.step([], END + 10**6, END + 10**6)
-        if self.is_emptied:
-            assert not any(store.pages for store in self.stores.values())
+        for label, store in self.stores.items() if self.is_emptied else ():
+            head = self.bucket(label).head
+            assert not store.pages
+            assert (head.newest, head.fresh, head.slice_groups, head.late, head.lists) == (None, [], {}, [], {})
 
     @property
     def is_emptied(self):

@@ -55,10 +55,10 @@ def warmed(one, keys):
     return one
 
 
-def close_next(one, window, records=(), keys=1):
+def close_next(one, window, records=(), keys=1, partitions=2):
     """One micro-batch in which window `window` goes out: its last slice arrives, and what else there is."""
     entering = evenly(one.family, [int(one.family.first_slice(window)) + one.family.per_window - 1], keys)
-    return one.step([*records, *entering], watermark_of(one.family, window + 1))
+    return one.step([*records, *entering], watermark_of(one.family, window + 1), partitions=partitions)
 
 
 def by_window(one, rows):
@@ -446,10 +446,10 @@ def steady(tree, n):
     first = one.family.stripe + 1
     steps = period(one.family)
     for window in range(1, first):
-        close_next(one, window, keys=40)
+        close_next(one, window, keys=40, partitions=1)
     calls.clear()
     one.store.forget_counts()
-    windows = sum(len(close_next(one, window, keys=40)) for window in range(first, first + steps))
+    windows = sum(len(close_next(one, window, keys=40, partitions=1)) for window in range(first, first + steps))
     assert windows == 40 * steps
     return sum(calls) / windows, one.store.bytes_read / steps
 
