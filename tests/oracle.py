@@ -5,11 +5,10 @@ Nothing here uses the arithmetic or the trees that it judges: windows are tried 
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,18 +19,11 @@ import slicing.aggregates.tracing  # noqa: F401  # kernels of plain functions ru
 from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.choice import EAGER, choose
 from slicing.content.block import Shape, encode_keys
-from slicing.content.codec import decode, encode
 from slicing.content.folding import from_records
-from slicing.content.records import Records, decode_records, encode_records
-from slicing.engines.eager.bucket import EagerBucket
-from slicing.engines.mixed import MixedBucket, Split
-from slicing.engines.sliced.bucket import SlicedBucket
+from slicing.content.records import Records
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
-from slicing.triggers.change import OnChange
-from slicing.triggers.early_by_clock import EarlyByClock
 from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.time.slices import Slicing
 
@@ -72,8 +64,8 @@ def last_edge(family, time):
 class Case:
     """An aggregate, how it sees the values of the records, the truth, and how near to it a result must be.
 
-    `of_time`: it sees the event times, in microseconds, which no truth here knows. `timed`: it sees them beside the
-    values.
+    `of_time`: it and its truth see the event times, in microseconds, in place of the values. `timed`: it sees them
+    beside the values.
     """
 
     aggregate: Aggregate
@@ -157,7 +149,27 @@ CASES = {
         Aggregate(lambda: "", lambda acc, v: f"{acc}{v},", lambda a, b: a + b, ordered=True),
         lambda values: "".join(f"{v}," for v in values),
     ),
+    "most": Case(
+        Aggregate(lambda: -(2**63), lambda acc, v: v // 40, fieldwise(np.maximum), columns=True),
+        lambda values: max(v // 40 for v in values) if values else -(2**63),
+    ),
+    "parity": Case(
+        Aggregate(
+            lambda: 0,
+            lambda acc, v: acc + v,
+            lambda a, b: a + b,
+            lambda ab, a: ab - a,
+            lower=lambda total: None if total % 3 == 0 else total % 2,
+            returns="long",
+        ),
+        lambda values: None if sum(values) % 3 == 0 else sum(values) % 2,
+    ),
 }
+ARRIVED = Case(
+    Aggregate(lambda: (0, 0), lambda acc, v: (acc[0] + v * v, max(acc[1], v))),
+    lambda values: (sum(v * v for v in values), max([0, *values])),
+)
+"""Without `combine`."""
 
 
 def cases(*names):
@@ -176,7 +188,7 @@ def records_of(shape, cases, records, value=INT):
     kept = np.flatnonzero(~np.broadcast_to(shape.family.in_gap(slices), slices.shape))
     names = pa.table([pa.array([records[i][1] for i in kept], shape.key_schema.types[0])], shape.key_schema)
     values = pa.array([records[i][2] for i in kept], value)
-    columns = [pa.array(times[kept]) if case.of_time else case.argument(values) for case in cases]
+    columns = [case.argument(values) for case in cases]
     return Records(slices[kept], times[kept], names, columns)
 
 
@@ -255,97 +267,6 @@ class CountingStore(MemoryStore):
         super().put(page, text)
 
 
-class Stream:
-    """A bucket driven by micro-batches, beside the list of what every window must hold by the rule of lateness.
-
-    `judged=False` leaves out that list and the checks after each step, for runs that only measure. `key` is the kind of
-    the key, `value` the Arrow type of the values.
-    """
-
-    def __init__(self, family, cases, trees=None, grace=0, judged=True, key="bigint", value=INT):
-        self.family, self.cases, self.grace, self.judged, self.value = family, cases, grace, judged, value
-        self.shape = shape_of(family, cases, (key,))
-        self.trees = trees or [choose(kernel_, family) for kernel_ in self.shape.kernels]
-        self.fingerprint = FINGERPRINT
-        self.store = CountingStore()
-        self.watermark = 0
-        self.taken = []
-        self.windows = defaultdict(set)
-        self.got = {}
-        self.late, self.true_late = [0, 0], [0, 0]
-        self.refused, self.true_refused = [], []
-
-    def bucket(self):
-        """What the next micro-batch sees: everything is read from the store anew."""
-        return SlicedBucket(self.shape, self.trees, self.grace, self.fingerprint, self.store)
-
-    def shipped(self, records):
-        """What reaches the bucket of the records of one input partition."""
-        return decode(self.shape, encode(self.shape, block_of(self.shape, self.cases, records, self.value)))
-
-    def step(self, records, watermark=0, partitions=2):
-        """One micro-batch: records, in order, from some input partitions; then the watermark, in milliseconds."""
-        bucket = self.bucket()
-        self.true_refused.append([])
-        if self.judged:
-            for record in records:
-                self._judge(record)
-        cuts = [len(records) * i // partitions for i in range(partitions + 1)]
-        late = bucket.accept([self.shipped(records[a:b]) for a, b in pairwise(cuts)])
-        self.refused.append(late)
-        self.late = [self.late[0] + late.all, self.late[1] + late.some]
-        self.watermark = max(watermark, self.watermark)
-        out = results(self.shape, list(bucket.close(moment(self.watermark))))
-        assert not out.keys() & self.got.keys(), "a window goes out once"
-        self.got |= out
-        if self.judged:
-            self._check_counting_nothing()
-        return out
-
-    def _judge(self, record):
-        time, _, _ = record
-        windows = windows_of(self.family, time)
-        opened = [w for w in windows if self._takes(w)]
-        self.true_late[0] += bool(windows) and not opened
-        self.true_late[1] += 0 < len(opened) < len(windows)
-        if len(opened) < len(windows):
-            self.true_refused[-1].append(
-                (record, self.watermark, min(opened, default=None), len(windows) - len(opened))
-            )
-        if opened:
-            self.taken.append((record, opened))
-
-    def _takes(self, window):
-        """Whether a window takes records."""
-        return not self._passed(window, self.watermark, self.grace)
-
-    def _passed(self, window, watermark, wait):
-        end = self.family.offset + window * self.family.advance + self.family.size
-        return end + wait <= watermark * 1000
-
-    def _check_counting_nothing(self):
-        counts = self.store.reads, self.store.bytes_read
-        self.bucket().check()
-        self.store.reads, self.store.bytes_read = counts
-
-    def held(self):
-        """The values that every (key, window) must hold."""
-        held = defaultdict(list)
-        for (_, key, value), windows in sorted(self.taken, key=lambda taken: last_edge(self.family, taken[0][0])):
-            for window in windows:
-                held[key, window].append(value)
-        return held
-
-    def drain(self):
-        """Let all windows go out, and assert that all is right and nothing is left."""
-        self.step([], 1 << 43)
-        assert_right(self.got, self.held(), self.cases)
-        assert self.late == self.true_late
-        assert not self.store.pages
-        head = self.bucket().head
-        assert (head.newest, head.fresh, head.slice_groups, head.late, head.lists) == (None, [], {}, [], {})
-
-
 def evenly(family, slices, keys=1, value=lambda index, key: index):
     """One record of each key in each slice, at the start of the slice."""
     starts = [(index, int(family.slice_start(index))) for index in slices]
@@ -357,26 +278,6 @@ def hopping(n, advance=1000):
     return Slicing(n * advance, advance)
 
 
-# --- emission -------------------------------------------------------------------------------------------------------
-
-
-def emitted(shape, frames):
-    """Results of windows by (kind, key, window), and what each one replaces: None if there was no result."""
-    rows = {}
-    for frame in frames:
-        columns = columns_of(shape, frame)
-        old = [[None] * len(frame) for _ in shape.kernels]
-        if frame.old is not None:
-            there = frame.old.records > 0
-            before = columns_of(shape, frame.old)
-            old = [[value if some else None for value, some in zip(column, there, strict=True)] for column in before]
-        keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
-        for at, place in enumerate(zip(keys, frame.windows.tolist(), strict=True)):
-            assert (frame.kind, *place) not in rows, "a window goes out once in a micro-batch"
-            rows[(frame.kind, *place)] = [column[at] for column in columns], [column[at] for column in old]
-    return rows
-
-
 def columns_of(shape, frame):
     """What the rows of windows, or of a block, show: a column for each aggregate."""
     columns = []
@@ -384,267 +285,3 @@ def columns_of(shape, frame):
         arrays = [array.to_pylist() for array in kernel_.results_to_arrow(partials, dictionary)]
         columns.append(arrays[0] if len(arrays) == 1 else list(zip(*arrays, strict=True)))
     return columns
-
-
-CASES["most"] = Case(
-    Aggregate(lambda: -(2**63), lambda acc, v: v // 40, fieldwise(np.maximum), columns=True),
-    lambda values: max(v // 40 for v in values) if values else -(2**63),
-)
-CASES["parity"] = Case(
-    Aggregate(
-        lambda: 0,
-        lambda acc, v: acc + v,
-        lambda a, b: a + b,
-        lambda ab, a: ab - a,
-        lower=lambda total: None if total % 3 == 0 else total % 2,
-        returns="long",
-    ),
-    lambda values: None if sum(values) % 3 == 0 else sum(values) % 2,
-)
-
-
-class EmittingStream(Stream):
-    """A bucket under any emission, beside the rows that must go out in each micro-batch, from the raw records.
-
-    Every window is tried by its definition; what differs from emission to emission is in `_expect_...` only.
-    """
-
-    def __init__(self, family, cases, emission, trees=None, grace=0, eager=False, **kinds):
-        super().__init__(family, cases, trees, grace, **kinds)
-        self.emission, self.eager = emission, eager
-        # By wait, the watermark that closed windows: those that have gone out, and those that take no records.
-        self.gone, self.refusing = {self.wait: 0}, {grace: 0}
-        self.compares = False  # whether the last window that has gone out is still there, for `on_change`
-        self.batch = []  # taken in this micro-batch, as in `taken`
-        self.went = {}  # the last result of each key that went out on change
-        self.since = []  # taken since its key went out early
-        self.tick, self.clock = None, 0
-        self.rows = 0
-
-    @property
-    def wait(self):
-        """From a window's end until it goes out."""
-        return 0 if self.emission.fires_late else self.grace
-
-    def change(self, emission):
-        """From the next micro-batch on another emission; it goes on as if it had always been there.
-
-        What went out is closed, unless both correct it. What counts towards an early result begins anew. The window
-        that `on_change` compares with is the last one that has gone out, if it is still there: until another one went
-        out under an emission that neither compares nor corrects.
-        """
-        if not (str(self.emission).startswith("early") and str(emission).startswith("early")):
-            self.since = []
-        if isinstance(emission, OnChange) and not isinstance(self.emission, OnChange):
-            window = self._last_gone()
-            keys = {key for key, _ in self._pairs(self.taken)} if self.compares else ()
-            held = {key: self._held(key, window, self.taken) for key in keys}
-            self.went = {key: [case.truth(values) for case in self.cases] for key, values in held.items() if values}
-        self.emission = emission
-
-    def _last_gone(self):
-        """The last window that has gone out; those near the watermark are tried."""
-        tried = (
-            (watermark * 1000 - wait - self.family.size - self.family.offset) // self.family.advance + step
-            for wait, watermark in self.gone.items()
-            for step in (-1, 0, 1)
-        )
-        return max(window for window in tried if self._closed(window, self.gone))
-
-    def bucket(self):
-        if self.eager:
-            arguments = [[i] for i in range(len(self.cases))]
-            return EagerBucket(self.shape, arguments, self.grace, self.fingerprint, self.store, self.emission)
-        return SlicedBucket(self.shape, self.trees, self.grace, self.fingerprint, self.store, self.emission)
-
-    def shipped(self, records):
-        if not self.eager:
-            return super().shipped(records)
-        columns = records_of(self.shape, self.cases, records, self.value)
-        return decode_records(self.shape, encode_records(self.shape, columns))
-
-    def arriving(self, records, partitions):
-        """What reaches the bucket of a micro-batch, from some input partitions."""
-        cuts = [len(records) * i // partitions for i in range(partitions + 1)]
-        return [self.shipped(records[a:b]) for a, b in pairwise(cuts)]
-
-    def step(self, records, watermark=0, now=0, partitions=2):
-        """One micro-batch, as in `Stream`, and the time of its trigger in milliseconds; checks what went out."""
-        expected = self.expect(records, watermark, now)
-        bucket = self.bucket()
-        late = bucket.accept(self.arriving(records, partitions))
-        self.refused.append(late)
-        self.late = [self.late[0] + late.all, self.late[1] + late.some]
-        revision = bucket.head.revision
-        got = emitted(self.shape, bucket.close(moment(self.watermark, now)))
-        assert bucket.head.revision == revision + (not self.emission.fires_once)
-        self._compare(got, expected)
-        self._check_counting_nothing()
-        self.rows += len(got)
-        return got
-
-    def expect(self, records, watermark, now=0):
-        """What has to go out in one micro-batch: (kind, key, window) -> values, and the values that were replaced."""
-        if not self.emission.fires_late:
-            self._close(self.refusing, self.gone)
-        known = len(self.taken)
-        self.true_refused.append([])
-        for record in records:
-            self._judge(record)
-        self.batch = self.taken[known:]
-        before, last, self.watermark = dict(self.gone), self._last_gone(), max(watermark, self.watermark)
-        self._close(self.gone, {self.wait: self.watermark})
-        rows = self._expected(before, now)
-        self._close(self.refusing, {self.grace: self.watermark} if self.emission.fires_late else self.gone)
-        if self._last_gone() > last:
-            is_accepting = self.emission.fires_late and not self._closed(self._last_gone(), self.refusing)
-            self.compares = isinstance(self.emission, OnChange) or is_accepting
-        return rows
-
-    @staticmethod
-    def _close(closed, more):
-        for wait, watermark in more.items():
-            closed[wait] = max(watermark, closed.get(wait, 0))
-
-    def _closed(self, window, closed):
-        return any(self._passed(window, watermark, wait) for wait, watermark in closed.items())
-
-    def _takes(self, window):
-        return not self._closed(window, self.refusing)
-
-    def _compare(self, got, expected):
-        assert got.keys() == expected.keys()
-        for place, (values, old) in expected.items():
-            for found, wanted in zip(got[place], (values, old), strict=True):
-                for case, result in zip(self.cases, found, strict=True):
-                    if wanted is None:
-                        assert result is None, place
-                        continue
-                    truth = case.truth(wanted)
-                    tolerance = case.tolerance(wanted) if wanted else 0
-                    assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
-
-    def _held(self, key, window, taken):
-        chosen = [record for record, windows in taken if record[1] == key and window in windows]
-        if self.eager:
-            return [value for _, _, value in chosen]
-        return [value for _, _, value in sorted(chosen, key=lambda record: last_edge(self.family, record[0]))]
-
-    def _pairs(self, taken):
-        return {(record[1], window) for record, windows in taken for window in windows}
-
-    def _expected(self, before, now):
-        text = str(self.emission)
-        if text.startswith("on_update"):
-            return self._expect_updates(text != "on_update()")
-        if text.startswith("on_change"):
-            return self._expect_changes(before, text != "on_change()")
-        rows = {
-            ("final", key, window): (self._held(key, window, self.taken), None)
-            for key, window in self._pairs(self.taken)
-            if self._closed(window, self.gone) and not self._closed(window, before)
-        }
-        if "corrections" in text:
-            rows |= self._expect_corrections(before, text)
-        if text.startswith("early"):
-            rows |= self._expect_early(now)
-        return rows
-
-    def _expect_updates(self, latest_only):
-        pairs = self._pairs(self.batch)
-        if latest_only:
-            pairs &= {(key, self._newest(key)) for key, _ in pairs}
-        return {("update", *pair): (self._held(*pair, self.taken), None) for pair in pairs}
-
-    def _newest(self, key):
-        newest = max(record[0] for record, _ in self.taken if record[1] == key)
-        return min(w for w in windows_of(self.family, newest) if self._takes(w))
-
-    def _expect_corrections(self, before, text):
-        earlier = self.taken[: len(self.taken) - len(self.batch)]
-        rows = {}
-        for pair in self._pairs(self.batch):
-            if self._closed(pair[1], before):
-                values, old = self._held(*pair, self.taken), self._held(*pair, earlier) or None
-                if "discarding" in text:
-                    values = self._held(*pair, self.batch)
-                rows["correction", *pair] = values, old if "old" in text else None
-        return rows
-
-    def _expect_changes(self, before, drained):
-        """Window by window, as its definition says; `went` has the last result of a key."""
-        pairs, rows = self._pairs(self.taken), {}
-        tried = {window for _, window in pairs}
-        for window in sorted(tried | {window + 1 for window in tried}):
-            if not self._closed(window, self.gone) or self._closed(window, before):
-                continue
-            for key in {key for key, _ in pairs}:
-                values = self._held(key, window, self.taken)
-                result = [case.truth(values) for case in self.cases] if values else None
-                if values and result != self.went.get(key):
-                    rows["final", key, window] = values, None
-                if not values and key in self.went and drained:
-                    rows["drained", key, window] = [], None
-                self.went[key] = result
-                if result is None:
-                    del self.went[key]
-        return rows
-
-    def _expect_early(self, now):
-        self.since += self.batch
-        self.since = [
-            (record, windows) for record, windows in self.since if not all(self._closed(w, self.gone) for w in windows)
-        ]
-        when = self.emission
-        if isinstance(when, EarlyByClock):
-            # A clock that is back by more than an interval is right now, and was wrong before.
-            self.clock = now if self.clock - now > when.microseconds // 1000 else max(now, self.clock)
-            tick = self.clock // (when.microseconds // 1000)
-            due = self.since if self.tick is not None and tick > self.tick else []
-            self.tick = tick
-        else:
-            counts = Counter(record[1] for record, _ in self.since)
-            due = [taken for taken in self.since if counts[taken[0][1]] >= when.count]
-        self.since = [taken for taken in self.since if taken not in due]
-        return {
-            ("early", *pair): (self._held(*pair, self.taken), None)
-            for pair in self._pairs(due)
-            if not self._closed(pair[1], self.gone)
-        }
-
-    def drain(self):
-        """Let all windows go out, and assert that nothing is left."""
-        self.step([], 1 << 43, 1 << 43)
-        self.step([], (1 << 43) + 10**6, 1 << 43)
-        assert self.late == self.true_late
-        assert not self.store.pages
-
-
-class MixedStream(EmittingStream):
-    """A bucket in which every second aggregate is eager; without `combine` there is no other way for it."""
-
-    def __init__(self, family, cases, emission, **options):
-        super().__init__(family, cases, emission, **options)
-        self.trees = [EAGER if i % 2 else tree for i, tree in enumerate(self.trees)]
-        split = Split(tuple(self.trees)).sliced
-        self.of_slices = self.shape.select(split), [cases[i] for i in split]
-
-    def bucket(self):
-        arguments = [[i] for i in range(len(self.cases))]
-        return MixedBucket(self.shape, self.trees, arguments, self.grace, self.fingerprint, self.store, self.emission)
-
-    def shipped(self, records):
-        shape, cases = self.of_slices
-        block = decode(shape, encode(shape, block_of(shape, cases, records, self.value)))
-        columns = records_of(self.shape, self.cases, records, self.value)
-        return [block, decode_records(self.shape, encode_records(self.shape, columns))]
-
-    def arriving(self, records, partitions):
-        return [each for parts in super().arriving(records, partitions) for each in parts]
-
-
-ARRIVED = Case(
-    Aggregate(lambda: (0, 0), lambda acc, v: (acc[0] + v * v, max(acc[1], v))),
-    lambda values: (sum(v * v for v in values), max([0, *values])),
-)
-"""Without `combine`."""

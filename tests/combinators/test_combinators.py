@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from folding import fold
-from oracle import FINGERPRINT, Case, Stream, block_of, evenly, hopping, moment, results, shape_of
+from oracle import FINGERPRINT, Case, block_of, evenly, hopping, moment, results, shape_of
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
 
 import combinators
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
@@ -29,6 +31,7 @@ from slicing.assembly.assembling import assemble
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue, ResultOverflow
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import on_close
 
 OVERFLOWING = [entry for entry in CATALOGUE if "overflow" in inspect.signature(entry.function).parameters]
 CASES = [pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in CATALOGUE for kind in sample_kinds(entry)]
@@ -504,12 +507,12 @@ def test_running_totals_that_wrap_around_leave_windows_right():
 @pytest.mark.parametrize("kind", ["bigint", "decimal(12,0)"])
 def test_windows_are_right_while_a_key_drains(kind):
     """A running total that is made anew has its limbs carried; those of the slices that leave it are not."""
-    family, case = hopping(12), Case(combinators.sum("x").resolve((kind,)), sum)
-    stream = Stream(family, [case], value=arrow_type(kind))
-    stream.step(evenly(family, range(100, 112), value=lambda i, _: -i))
+    case = Case(combinators.sum("x").resolve((kind,)), sum)
+    one = Scenario(Even.of(12, 1), on_close(), results=[case], value=kind)
+    one.step(evenly(one.family, range(100, 112), value=lambda i, _: -i))
     for watermark in range(111, 128):
-        stream.step([(int(family.slice_start(watermark + 1)), 1, 5)], watermark)
-    stream.drain()
+        one.step([(int(one.family.slice_start(watermark + 1)), 1, 5)], watermark)
+    one.drain()
 
 
 def test_an_overflow_is_found_among_many_windows():

@@ -15,8 +15,6 @@ import pytest
 from oracle import (
     FINGERPRINT,
     Case,
-    EmittingStream,
-    Stream,
     block_of,
     evenly,
     hopping,
@@ -25,6 +23,9 @@ from oracle import (
     shape_of,
     windows_of,
 )
+from scenarios.kind import PARTIALS, RECORDS
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
 
 import combinators as C
 from combinators._tables import Tables
@@ -629,19 +630,18 @@ def random_records(rng, family, newest, count):
 @pytest.mark.parametrize("by_time", [False, True])
 def test_streams_are_right_in_every_micro_batch(n, by_time):
     chosen = TIMED if by_time else SKETCHED
-    rng = np.random.default_rng(n)
-    stream = Stream(hopping(n), list(chosen.values()))
+    rng, one = np.random.default_rng(n), Scenario(Even.of(n, 1), on_close(), results=list(chosen.values()))
     newest = 5000
     for _ in range(16):
         newest += int(rng.integers(0, 6000))
-        stream.step(
+        one.step(
             [
                 (time, key, time if by_time else int(rng.integers(1, 90)))
-                for time, key in random_records(rng, stream.family, newest, 14)
+                for time, key in random_records(rng, one.family, newest, 14)
             ],
             max(0, newest // 1000 - int(rng.integers(0, 8))),
         )
-    stream.drain()
+    one.drain()
 
 
 EMISSIONS = {
@@ -662,32 +662,30 @@ EMISSIONS = {
 @pytest.mark.parametrize("by_time", [False, True])
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_streams_are_right_in_every_emission(name, by_time):
-    if name == "eager" and by_time:
-        pytest.skip("records of the eager strategy are given no times here")
     chosen, emission = TIMED if by_time else SKETCHED, EMISSIONS[name]
     # What goes out on a change is compared exactly, so that what is near can be another one.
     cases = [case for key, case in chosen.items() if not isinstance(emission, OnChange) or key not in NEAR]
-    options = {"eager": name == "eager", "grace": 2000 if emission.fires_late else 0}
-    rng, stream = np.random.default_rng(4), EmittingStream(hopping(8), cases, emission, **options)
-    newest = 5000
+    content, grace = RECORDS if name == "eager" else PARTIALS, 2000 if emission.fires_late else 0
+    rng, one = np.random.default_rng(4), Scenario(Even.of(8, 1), emission, grace, content, cases)
+    newest, rows = 5000, 0
     for step in range(9):
         newest += int(rng.integers(0, 4000))
         records = [
             (time, key, time if by_time else int(rng.integers(1, 60)))
-            for time, key in random_records(rng, stream.family, newest, 8)
+            for time, key in random_records(rng, one.family, newest, 8)
         ]
-        stream.step(records, newest // 1000 - 3, now=step * 1000)
-    assert stream.rows > 20
+        rows += len(one.step(records, newest // 1000 - 3, now=step * 1000))
+    assert rows > 20
 
 
 def test_a_window_beyond_its_limit_is_named_on_a_stream():
     from slicing.aggregates.kernel import locating
 
     case = Case(C.collect_list("x", limit=3).resolve(("bigint", "bigint")), sorted, timed=True)
-    stream = Stream(hopping(4), [case])
-    stream.step(evenly(stream.family, range(20, 24)), 20)
+    one = Scenario(Even.of(4, 1), on_close(), results=[case])
+    one.step(evenly(one.family, range(20, 24)), 20)
     with pytest.raises(TooLarge, match=r"got 4, .* for somewhere"), locating(lambda index: "somewhere"):
-        stream.step([], 1000)
+        one.step([], 1000)
 
 
 # Conditions, structs, functions of one's own

@@ -9,8 +9,8 @@ from itertools import product
 
 import pytest
 from oracle import ARRIVED
-from scenarios.expected import Call, numbers
-from scenarios.kind import CONTENTS, MIXED, PARTIALS
+from scenarios.expected import Call
+from scenarios.kind import CONTENTS, MIXED, PARTIALS, numbers
 from scenarios.kinds import KINDS
 from scenarios.scenario import Process, Scenario
 from scenarios.streams import stream

@@ -7,13 +7,14 @@ they would be without the records since the last firing.
 
 from collections import Counter, defaultdict
 from functools import cached_property
+from operator import attrgetter
 
 from slicing.triggers.accumulation import DISCARDING
 from slicing.triggers.early_by_clock import EarlyByClock
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, TOUCHED, WAITING
 
-from .kind import Record
+from .kind import Record, in_order, numbers
 
 
 class Expected:
@@ -27,18 +28,17 @@ class Expected:
         self.kind, self.trigger, self.grace, self.order, self.truth = kind, trigger, grace, order, truth
         self.held, self.windows = defaultdict(list), {}  # by key
         self.watermark, self.now, self.last = 0, 0, {}
-        self.waiting, self.emitted, self.result = defaultdict(set), defaultdict(set), {}
+        # Windows that end by these times have fired when they closed, and accept no record any more.
+        self.gone, self.refusing = -trigger.wait(grace), -grace
+        self.waiting, self.emitted = defaultdict(set), defaultdict(set)
+        self.compared = {}  # by key, the window that the next one is compared with, and its records
         self.forgotten, self.seen = set(), Counter()  # keys that were idle; how often what has been
 
     # --- lateness ---
 
     def accepts(self, place):
         """Whether a window accepts records."""
-        return not self.kind.closed(place, self.watermark, self.grace)
-
-    def fired(self, place, watermark):
-        """Whether a watermark has let a window fire that fires when it closes."""
-        return self.kind.closed(place, watermark, self.trigger.wait(self.grace))
+        return not self.kind.closed(place, self.refusing)
 
     def step(self, records, watermark, now, verdicts):
         """The rows of a micro-batch that are not early; `verdicts` gets (record, open windows, all windows) of each."""
@@ -46,10 +46,12 @@ class Expected:
         self.forget_idle()
         before, self.new = self.windows, set()
         self.accept([record._replace(order=self.order(record)) for record in records], verdicts)
-        self.windows = {key: self.of(held) for key, held in self.held.items()}
+        self.windows = before | {key: self.extended(before.get(key, {}), key) for key in self.with_new()}
         rows = dict(self.on_records(before))
-        last, self.watermark = self.watermark, max(self.watermark, watermark)
-        rows |= self.on_close(before, last)
+        self.watermark, self.fired, self.refused = max(self.watermark, watermark), self.gone, self.refusing
+        self.gone = max(self.gone, self.watermark - self.trigger.wait(self.grace))
+        rows |= self.on_close(before)
+        self.refusing = max(self.refusing, self.watermark - self.grace)
         self.wait()
         return rows
 
@@ -61,7 +63,15 @@ class Expected:
         return rows
 
     def of(self, records):
-        return self.kind.definition(sorted(records, key=lambda record: record.order))
+        return self.kind.definition(in_order(records))
+
+    def with_new(self):
+        """The keys that have accepted a record in this micro-batch."""
+        return {key for key, held in self.held.items() if held and held[-1].number in self.new}
+
+    def extended(self, windows, key):
+        """The windows of a key with the records that are new."""
+        return self.kind.extended(windows, [r for r in self.held[key] if r.number in self.new], self.held[key])
 
     def accept(self, records, verdicts):
         waiting = sorted(records, key=lambda record: record.time) if not self.kind.separate else records
@@ -75,10 +85,10 @@ class Expected:
                     again = not self.kind.separate
             waiting = [record for record in waiting if record.number not in self.new]
         for record in records if self.kind.window.by_time else ():
-            alone = self.kind.separate or record.number not in self.new
-            held = [record] if alone else self.kind.around(self.held[record.key], record)
-            places = [place for place, some in self.of(held).items() if record.number in numbers(some)]
-            verdicts.append((record, sorted(place for place in places if self.accepts(place)), places))
+            is_new = record.number in self.new
+            others = self.kind.around(self.held[record.key], record) if is_new and not self.kind.separate else [record]
+            places = self.kind.holding_of(record, others)
+            verdicts.append((record, sorted(filter(self.accepts, places)), places))
         came = {record.key for record in records}
         self.last |= dict.fromkeys(came, self.now)
         self.seen["begun anew"] += len(came & self.forgotten)
@@ -88,10 +98,8 @@ class Expected:
         if not self.kind.window.by_time:
             return True
         others = [] if self.kind.separate else self.kind.around(self.held[record.key], record)
-        found = self.of([*others, record])
-        return record.number not in self.new and any(
-            self.accepts(place) for place, held in found.items() if record.number in numbers(held)
-        )
+        found = self.kind.holding_of(record, [*others, record])
+        return record.number not in self.new and any(map(self.accepts, found))
 
     # --- triggers ---
 
@@ -100,32 +108,42 @@ class Expected:
         if TOUCHED in asks or NEWEST in asks:
             for key, windows in self.windows.items():
                 touched = [p for p in self.touched(before, key) if self.accepts(p)]
-                yield from (row(windows, "update", key, p) for p in touched if TOUCHED in asks or p == self.newest(key))
+                if touched and TOUCHED not in asks:
+                    newest = self.newest(key)
+                    touched = [place for place in touched if place == newest]
+                yield from (row(windows, "update", key, place) for place in touched)
 
     def touched(self, before, key):
         """The windows that hold a new record, or are there because of one."""
-        old = before.get(key, {})
-        return [p for p, held in self.windows[key].items() if numbers(held) != numbers(old.get(p, ()))]
+        old, windows = before.get(key, {}), self.windows[key]
+        new = {p: held for p, held in windows.items() if held is not old.get(p)} if windows is not old else {}
+        return [p for p, held in new.items() if numbers(held) != numbers(old.get(p, ()))]
 
     def newest(self, key):
         """The first open window that holds the newest record of a key."""
         newest = max((r for held in self.windows[key].values() for r in held), key=lambda r: r.time)
         return min((p for p, held in self.windows[key].items() if newest in held and self.accepts(p)), default=None)
 
-    def on_close(self, before, last):
+    def on_close(self, before):
         asks, rows = self.trigger.asks, {}
         if CHANGED in asks:
-            return self.changes(last)
+            return self.changes()
         for key, windows in self.windows.items():
-            for place in windows if CLOSING in asks else ():
-                again = self.fired(place, last)
-                if self.fired(place, self.watermark) and not (again and self.is_known(key, place)):
+            for place in windows if CLOSING in asks and any(map(self.has_fired, first_to_end(windows))) else ():
+                if self.has_fired(place) and not (self.had_fired(place) and self.is_known(key, place)):
                     rows |= [row(windows, FINAL, key, place)]
             for place in self.touched(before, key) if LATE in asks else ():
-                is_open = not self.kind.closed(place, last, self.grace)
-                if self.fired(place, last) and is_open and (FINAL, key, place) not in rows:
+                if self.had_fired(place) and self.accepts(place) and (FINAL, key, place) not in rows:
                     rows |= [self.correction(key, place, before.get(key, {}).get(place, []))]
         return rows
+
+    def has_fired(self, place):
+        """Whether a window has fired when it closed, or does so now."""
+        return self.kind.closed(place, self.gone)
+
+    def had_fired(self, place):
+        """Whether it has before this micro-batch."""
+        return self.kind.closed(place, self.fired)
 
     def is_known(self, key, place):
         """Whether a window has fired that a watermark before has let fire: if it is new, it is another one."""
@@ -137,26 +155,51 @@ class Expected:
             held = [record for record in held if record.number in self.new]
         return name, (held, (old or None) if self.trigger.accumulation.retracts else None)
 
-    def changes(self, last):
+    def changes(self):
         """Window by window: those with another result than the one before."""
         rows = {}
-        for key in {*self.windows, *self.result}:
+        for key in {*self.windows, *self.compared}:
             windows = self.windows.get(key, {})
             tried = {*windows, *(self.kind.next(place) for place in windows)}
-            tried |= {self.kind.next(place) for place, _ in [self.result[key]]} if key in self.result else set()
+            tried |= {self.kind.next(place) for place, _ in [self.compared[key]]} if key in self.compared else set()
             for place in sorted(place for place in tried if place is not None):
-                if not self.fired(place, self.watermark) or self.fired(place, last):
+                if not self.has_fired(place) or self.had_fired(place):
                     continue
-                held = windows.get(place, ())
-                known = self.result.pop(key, (None, None))[1]
+                held, (_, before) = windows.get(place, ()), self.compared.pop(key, (None, ()))
+                is_same = bool(before) and bool(held) and self.truth(held) == self.truth(before)
                 if held:
-                    self.result[key] = place, (found := self.truth(held))
-                    self.seen["unchanged"] += found == known
-                    if found != known:
+                    self.compared[key] = place, held
+                    self.seen["unchanged"] += is_same
+                    if not is_same:
                         rows |= [row(windows, FINAL, key, place)]
-                elif known is not None and self.trigger.tombstones:
+                elif before and self.trigger.tombstones:
                     rows["drained", key, place] = [], None
         return rows
+
+    def change(self, trigger):
+        """Another trigger from the next micro-batch on: what has fired has, and a record that waits does so no longer.
+
+        A window that has fired accepts no record, unless the trigger corrects it.
+        """
+        asks, before = trigger.asks, self.trigger.asks
+        self.trigger = trigger
+        if not trigger.fires_late:
+            self.refusing = max(self.refusing, self.gone)
+        if WAITING not in asks & before:
+            self.waiting.clear()
+        if CHANGED in asks - before:
+            self.compared = dict(self.still_compared())
+
+    def still_compared(self):
+        """Of each key the last window of all that have fired, if its records are known: see `settle`."""
+        for key in {*self.compared, *self.windows}:
+            found = [self.compared[key]] if key in self.compared else []
+            found += [(place, held) for place, held in self.windows.get(key, {}).items() if self.has_fired(place)]
+            if found:
+                last = max(found, key=lambda each: each[0])
+                after = self.kind.next(last[0])
+                if after is None or not self.has_fired(after):
+                    yield key, last
 
     def wait(self):
         """Let new records wait, and forget those that wait for windows which have closed."""
@@ -177,8 +220,8 @@ class Expected:
 
     def retract(self, rows):
         """Windows that have fired and are now part of others are taken back when those fire."""
-        for _, key, place in list(rows):
-            if self.kind.grows and self.kind.window.by_time:
+        for _, key, place in list(rows) if self.kind.grows else ():
+            if self.kind.window.by_time:
                 gone = {p for p in self.emitted[key] if p != place and lies_in(p, place)}
                 rows |= {("merged", key, p): (None, None) for p in gone if not self.trigger.fires_once}
                 self.emitted[key] -= gone
@@ -191,17 +234,32 @@ class Expected:
         if self.kind.keeps:
             return
         for key, windows in list(self.windows.items()):
+            if not self.kind.grows and all(map(self.accepts, first_to_end(windows))):
+                continue
             is_open = {place: held for place, held in windows.items() if self.accepts(place)}
+            self.keep_last(key, windows.keys() - is_open.keys())
             self.windows[key] = is_open
-            # A window that has fired and is part of an open one now is taken back when that fires.
-            self.emitted[key] = {p for p in self.emitted[key] if any(lies_in(p, place) for place in is_open)}
-            kept = {r.number: self.kind.settled(r, place) for place, held in is_open.items() for r in held}
-            self.held[key] = list(kept.values())
-            if not kept:
+            if self.kind.grows:
+                # A window that has fired and is part of an open one now is taken back when that fires.
+                self.emitted[key] = {p for p in self.emitted[key] if any(lies_in(p, place) for place in is_open)}
+                kept = {r.number: self.kind.settled(r, place) for place, held in is_open.items() for r in held}
+                self.held[key] = list(kept.values())
+            else:
+                self.held[key] = [r for r in self.held[key] if self.kind.waits(r, is_open, self.accepts)]
+            if not self.held[key]:
                 del self.held[key]
                 del self.windows[key]
         if self.kind.grows:
             self.windows = {key: self.of(held) for key, held in self.held.items()}
+
+    def keep_last(self, key, places):
+        """Keep the last of some windows that accept no record any more, if it has fired and accepted some since.
+
+        Another trigger may compare the next window with it. One that fires and is closed at once is not known then.
+        """
+        last = max((place for place in places if not self.kind.closed(place, self.refused)), default=None)
+        if CHANGED not in self.trigger.asks and last is not None and self.had_fired(last):
+            self.compared[key] = last, self.windows[key][last]
 
     def forget_idle(self):
         """Keys begin anew that have been idle."""
@@ -228,6 +286,13 @@ class Call:
     def due(self):
         """What says which keys fire early, None if none do."""
         return DUE[type(self.trigger)](self.trigger) if WAITING in self.trigger.asks else None
+
+    def change(self, trigger):
+        """Go on under another trigger."""
+        self.trigger = trigger
+        self.__dict__.pop("due", None)
+        for part in self.parts:
+            part.change(trigger)
 
     def made(self, records):
         """Records (time, key, value, ...) with their numbers, in the order of arrival."""
@@ -289,12 +354,13 @@ DUE = {EarlyByCount: Due, EarlyByClock: Ticks}
 """By type of trigger. A trigger of one's own that fires early has an entry of its own."""
 
 
+def first_to_end(places):
+    """The window that closes before all others, or with them, if there is any."""
+    return [min(places, key=attrgetter("end"))] if places else []
+
+
 def lies_in(one, other):
     return other.start <= one.start and one.end <= other.end
-
-
-def numbers(records):
-    return {record.number for record in records}
 
 
 def row(windows, kind, key, place):

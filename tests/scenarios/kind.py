@@ -1,9 +1,11 @@
 """What a kind of windows says of itself: its definition, and a few flags in which kinds differ."""
 
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from slicing.errors import InvalidValue
@@ -12,6 +14,7 @@ from slicing.windows.window import Window
 
 MS = 1000
 """Times and lengths are in microseconds."""
+ORDER = attrgetter("order")
 PARTIALS, RECORDS, MIXED = CONTENTS = ("partials", "records", "mixed")
 """What the state holds: partials, records folded into each window (eager), or both, in turns."""
 
@@ -64,13 +67,21 @@ class Kind:
         """All windows of the records of one key that hold a record, with these."""
         raise NotImplementedError
 
+    def extended(self, windows: dict[Place, list[Record]], new: Sequence[Record], records: Sequence[Record]):
+        """The windows of a key after new records, which are the last of all of them."""
+        return self.definition(in_order(records))
+
+    def holding_of(self, record: Record, records: Sequence[Record]) -> list[Place]:
+        """The windows that hold a record; `records` are those that decide, it is one of them."""
+        return [place for place, held in self.definition(in_order(records)).items() if record.number in numbers(held)]
+
     def next(self, place: Place) -> Place:
         """The window after another one, for windows that follow one another whatever the records."""
         raise NotImplementedError
 
-    def closed(self, place: Place, watermark: int, wait: int) -> bool:
-        """Whether a window has ended `wait` before a watermark."""
-        return place.end + wait <= watermark
+    def closed(self, place: Place, until: int) -> bool:
+        """Whether a window has ended by a time."""
+        return place.end <= until
 
     def waits(self, record: Record, windows: dict[Place, list[Record]], is_open) -> bool:
         """Whether a record still counts towards an early firing: as long as a window is open that holds it."""
@@ -111,6 +122,11 @@ class Numbered(Kind):
 
     counts_all = False
 
+    @cached_property
+    def numbers(self) -> dict[Place, int]:
+        """The numbers of the windows that hold an instant which has been asked for."""
+        return {}
+
     def edges(self, number: int) -> Place | None:
         """The window of a number, None where there is none."""
         raise NotImplementedError
@@ -130,18 +146,48 @@ class Numbered(Kind):
                 found[place].append(record)
         return dict(found)
 
+    def holding_of(self, record, records):
+        return list(self.holding(record.time))
+
+    def extended(self, windows, new, records):
+        """A record changes no window but those that hold it."""
+        found = {}
+        for place, held in self.definition(new).items():
+            found[place] = list(windows.get(place, ()))
+            for record in held:
+                insort(found[place], record, key=ORDER)
+        return windows | found
+
+    def waits(self, record, windows, is_open):
+        """The last window that holds a record is the last to close, or one of the last."""
+        return any(map(is_open, reversed(self.holding(record.time))))
+
     def next(self, place):
-        number = self.holding(place.start)[place] + 1
+        number = self.numbers[place] + 1
         while self.edges(number) == place:
             number += 1
         return self.edges(number)
+
+
+def numbers(records: Sequence[Record]) -> set[int]:
+    return {record.number for record in records}
+
+
+def in_order(records: Sequence[Record]) -> list[Record]:
+    return sorted(records, key=ORDER)
+
+
+@cache
+def _edges(kind, number):
+    return kind.edges(number)
 
 
 @cache
 def _holding(kind, time):
     found = {}
     for number in kind.near(time):
-        place = kind.edges(number)
+        place = _edges(kind, number)
         if place is not None and place.start <= time < place.end:
             found[place] = number
+    kind.numbers.update(found)
     return found

@@ -52,8 +52,9 @@ class Process:
 class Scenario:
     """One kind of windows under one trigger; `step` runs a micro-batch and compares all that comes of it.
 
-    `results` are names of `oracle.CASES`, or cases; `key` is the kind of the keys. Records `by_clock` have the greatest
-    time that a clock has shown when they come. `tree` is that of all results, in place of the one that is chosen.
+    `results` are names of `oracle.CASES`, or cases; `key` is the kind of the keys, `value` that of the values. Records
+    `by_clock` have the greatest time that a clock has shown when they come. `tree` is that of all results, in place of
+    the one that is chosen. `judged=False` leaves out what is compared and checked, for runs that only measure.
     """
 
     def __init__(
@@ -68,10 +69,13 @@ class Scenario:
         key="bigint",
         by_clock=False,
         tree=None,
+        value="bigint",
+        judged=True,
     ):
         self.kind, self.trigger, self.grace, self.content, self.labels = kind, trigger, grace, content, labels
         self.cases = [CASES[each] if isinstance(each, str) else each for each in results or kind.results]
-        self.families, self.key, self.by_clock, self.tree = kind.window.family.families, key, by_clock, tree
+        self.family, self.families = kind.window.family, kind.window.family.families
+        self.key, self.value, self.by_clock, self.tree, self.judged = key, value, by_clock, tree, judged
         self.execution_plan = self._execution_plan()
         self.stores = {label: store() for label in labels}
         self.fingerprint, self.process = FINGERPRINT, None
@@ -84,10 +88,11 @@ class Scenario:
         support = support_of(self.kind.window)
         aggregates = [self._aggregate(at, case) for at, case in enumerate(self.cases)]
         kernels = tuple(kernel(f"result{at}", each) for at, each in enumerate(aggregates))
-        kernels, arguments = support.kernels(kernels, tuple((at,) for at in range(len(kernels))), True)
+        arguments = tuple(_argument(at, case) for at, case in enumerate(self.cases))
+        kernels, arguments = support.kernels(kernels, arguments, True)
         self.shape = Shape(self.kind.window.family, (Field("key0", self.key),), kernels)
         trees = [self._tree(each, family) for family in self.families for each in kernels]
-        values = [_kind(case.argument(pa.array([1])).type) for case in self.cases]
+        values = [_kind(case.argument(self._array([])).type, self.value) for case in self.cases]
         values += ["bigint"] * (len(kernels) - len(values))
         fields = tuple(Field(f"v{at}", kind) for at, kind in enumerate(values))
         return support.execution_plan(
@@ -119,13 +124,26 @@ class Scenario:
         """What a result sees of the records of a window, which are in order; eager ones beside others go by number."""
         if self.content == MIXED and self._is_eager(at):
             records = sorted(records, key=lambda record: record.number)
+        if self.cases[at].of_time:
+            return [record.time for record in records]
         return [record.value for record in records if record.value is not None]
+
+    def _array(self, values):
+        return pa.array(values, arrow_type(self.value))
 
     def ship(self, records, execution_plan=None):
         """By bucket, what reaches it of the records of one input partition."""
         execution_plan = execution_plan or self.execution_plan
-        stage = execution_plan.first_stage(self.labels)
-        values = pa.array([record.value for record in records], pa.int64())
+        rows = self.pre_aggregate(records, execution_plan.first_stage(self.labels))
+        found = {}
+        for label in self.labels:
+            mine = rows.filter(pa.array(np.asarray(rows["bucket"]) == label)).to_pydict()
+            found[label] = execution_plan.shipped(mine)
+        return found
+
+    def pre_aggregate(self, records, stage):
+        """The rows of a first stage for the records of one input partition."""
+        values = self._array([record.value for record in records])
         columns = {
             "time": pa.array([record.time for record in records], pa.timestamp("us", "UTC")),
             "k0": pa.array([record.key for record in records], arrow_type(self.key)),
@@ -138,12 +156,7 @@ class Scenario:
         batch = pa.RecordBatch.from_pydict(columns)
         half = len(records) // 2 if len(records) % 2 else 0  # some come in two batches
         batches = [batch.slice(0, half), batch.slice(half)] if half else [batch]
-        rows = pa.Table.from_batches(stage(batches))
-        found = {}
-        for label in self.labels:
-            mine = rows.filter(pa.array(np.asarray(rows["bucket"]) == label)).to_pydict()
-            found[label] = execution_plan.shipped(mine)
-        return found
+        return pa.Table.from_batches(stage(batches))
 
     def arriving(self, records, partitions, execution_plan=None):
         """By bucket, what reaches it from some input partitions."""
@@ -168,6 +181,8 @@ class Scenario:
     def step(self, records, watermark=0, now=0, partitions=2):
         """One micro-batch: records (time, key, value, ...) in their order, its watermark and clock in milliseconds."""
         got = self.emit(records, watermark, now, partitions)
+        if not self.judged:
+            return got
         self.compare(got, self.known(records, watermark, now))
         self.check_late(self.late)
         return got
@@ -175,10 +190,12 @@ class Scenario:
     def emit(self, records, watermark=0, now=0, partitions=2):
         """The rows of a micro-batch, compared with nothing.
 
-        `opened` has its buckets, `late` what each one refused; `read` and `written` are its pages and rows.
+        `opened` has its buckets, `late` what each one refused, by the watermark `late_by`; `read` and `written` are its
+        pages and rows.
         """
         if self.process:
             self.process.forget()
+        self.late_by = 1000 * self.watermark
         self.watermark = max(self.watermark, watermark)
         at, arriving = moment(self.watermark, now), self.arriving(records_of(records), partitions)
         got, self.late, self.opened, self.read, self.written = {}, [], [], 0, 0
@@ -195,9 +212,19 @@ class Scenario:
             assert not got.keys() & rows.keys(), "a key is in one bucket"
             got |= rows
             self.read, self.written = self.read + bucket.pages.read, self.written + bucket.pages.written
-            with self.stores[label].counting_nothing():
-                bucket.check()
+            if self.judged:
+                self.check(label)
         return got
+
+    def check(self, label=0):
+        """Check the state of a bucket, as the next micro-batch finds it."""
+        with self.stores[label].counting_nothing():
+            self.bucket(label).check()
+
+    def change(self, trigger):
+        """Go on under another trigger from the next micro-batch on."""
+        self.trigger = trigger
+        self.call.change(trigger)
 
     def known(self, records, watermark=0, now=0):
         """What a micro-batch has to emit, by (kind, key, part, start, end); the stores may have it already."""
@@ -284,6 +311,7 @@ class Scenario:
                     wanted[record.key, start].append((record, count, first))
             found = {}
             for each in late:
+                assert each.refused[part].watermark == self.late_by
                 found |= self.refused(family, each.refused[part])
             if self.kind.late_details:
                 assert found.keys() == wanted.keys()
@@ -296,15 +324,41 @@ class Scenario:
     def refused(self, family, refused):
         """By key and start of its slice: number of records and results of late partials, and what they met."""
         block = self.execution_plan.late_partials(refused)
-        missed = refused.missed_by(family, block)
+        rows, met = self.by_slice(family, block), self.met(family, refused, block)
+        return {place: (row, *some) for (place, row), some in zip(rows.items(), met, strict=True)}
+
+    def by_slice(self, family, block):
+        """By key and start of its slice the number of records and the results of partials."""
         keys = block.names["k0"].take(pa.array(block.keys)).to_pylist()
-        starts = family.slice_start(block.index).tolist()
+        places = zip(keys, family.slice_start(block.index).tolist(), strict=True)
+        return dict(zip(places, zip(block.records.tolist(), *columns_of(self.shape, block), strict=True), strict=True))
+
+    def met(self, family, refused, rows):
+        """How many windows each late row has missed, and the start of the first one that accepted it, if one did."""
+        missed = refused.missed_by(family, rows)
+        counts = missed.windows.tolist() if self.kind.separate else [None] * len(missed.by_all)
         firsts = family.window_start(missed.taken).tolist()
-        counts = missed.windows.tolist() if self.kind.separate else [None] * len(block)
-        firsts = [None if none else first for first, none in zip(firsts, missed.by_all.tolist(), strict=True)]
-        rows = zip(block.records.tolist(), *columns_of(self.shape, block), strict=True)
-        places = zip(keys, starts, strict=True)
-        return {place: met for place, *met in zip(places, rows, counts, firsts, strict=True)}
+        return [
+            (count, None if none else first)
+            for count, first, none in zip(counts, firsts, missed.by_all.tolist(), strict=True)
+        ]
+
+    def late_records(self, records):
+        """Of each part the late records of the micro-batch of these records, as (time, key, value), and what each met.
+
+        A value is what the first result sees.
+        """
+        rows = self.pre_aggregate(records_of(records), self.execution_plan.first_stage(self.labels, with_records=True))
+        found = [[] for _ in self.families]
+        for label, late in zip(self.labels, self.late, strict=True):
+            beside = rows.filter(pa.array(np.asarray(rows["bucket"]) == label)).to_pydict().get("records", ())
+            encoded = [each for each in beside if each is not None]
+            for family, refused, some in zip(self.families, late.refused, found, strict=True):
+                for each in self.execution_plan.late_records(family, refused, encoded):
+                    keys, values = each.names["k0"].to_pylist(), each.values[0].to_pylist()
+                    shown = zip(each.times.tolist(), keys, values, strict=True)
+                    some += zip(shown, self.met(family, refused, each), strict=True)
+        return found
 
     # --- the end, and bounded input ---
 
@@ -312,8 +366,10 @@ class Scenario:
         """Let all windows close and all keys be idle; nothing may be left."""
         self.step([], END, END)
         self.step([], END + 10**6, END + 10**6)
-        if self.is_emptied:
-            assert not any(store.pages for store in self.stores.values())
+        for label, store in self.stores.items() if self.is_emptied else ():
+            head = self.bucket(label).head
+            assert not store.pages
+            assert (head.newest, head.fresh, head.slice_groups, head.late, head.lists) == (None, [], {}, [], {})
 
     @property
     def is_emptied(self):
@@ -350,5 +406,11 @@ def records_of(given):
     return [Record(*each[:4], number=at) for at, each in enumerate(given)]
 
 
-def _kind(type_):
-    return {pa.string(): "string", pa.float64(): "double"}.get(type_, "bigint")
+def _argument(at, case):
+    """The columns of a case, by the positions of its values; -1 is the time."""
+    return (-1,) if case.of_time else (at, -1) if case.timed else (at,)
+
+
+def _kind(type_, kind):
+    """The kind of the values of a case; most are of that of all."""
+    return {pa.string(): "string", pa.float64(): "double", arrow_type(kind): kind}.get(type_, "bigint")

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from oracle import FINGERPRINT, cases, evenly, hopping, shape_of
+from oracle import FINGERPRINT, evenly, hopping, shape_of
 from test_state import WITH_ORDER, warm, watermark_of
 
 from combinators.catalogue import CATALOGUE, sample_kinds
@@ -143,7 +143,7 @@ def test_slice_groups_that_nobody_looks_into_stay_runs():
 
 def test_a_changed_byte_is_found_wherever_it_is():
     """Any character of a header and of a page, by one bit, by several, and to what begins a text without one."""
-    stream = warm(20, cases("sum", "highest"))
+    stream = warm(20, ("sum", "highest"))
     stream.store.name = "bucket 3"
     text, pages = stream.store.text, dict(stream.store.pages)
     name = min(pages, key=lambda page: len(pages[page]))
@@ -284,7 +284,7 @@ def test_a_version_is_a_text():
 
 def test_slice_groups_of_a_checkpoint_stay_as_they_are(monkeypatch):
     """What new ones have may change, whatever trees do with theirs."""
-    stream, closes = warm(60, cases("sum", "most")), 0
+    stream, closes = warm(60, ("sum", "most")), 0
     assert stream.bucket().head.layout["stripe"] == slices_per_group(60)
     monkeypatch.setattr(slice_groups, "slices_per_group", lambda longest: 5)
     for window in range(1, 30):
@@ -293,7 +293,7 @@ def test_slice_groups_of_a_checkpoint_stay_as_they_are(monkeypatch):
     assert closes
     assert stream.bucket().head.layout["stripe"] == slices_per_group(60) == 8
     stream.drain()
-    other = warm(60, cases("sum"))
+    other = warm(60, ("sum",))
     assert other.bucket().head.layout["stripe"] == 5
     other.fingerprint = FINGERPRINT
     other.bucket().check()

@@ -22,8 +22,6 @@ from oracle import (
     FINGERPRINT,
     Case,
     CountingStore,
-    EmittingStream,
-    MixedStream,
     block_of,
     cases,
     columns_of,
@@ -35,6 +33,11 @@ from oracle import (
     shape_of,
     windows_of,
 )
+from scenarios.kind import CONTENTS, MIXED, PARTIALS, RECORDS
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
+from scenarios.scenario import records_of as numbered
+from scenarios.streams import stream
 
 from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.assembly.assembling import assemble
@@ -52,14 +55,13 @@ from slicing.explain.costs import MERGING
 from slicing.state import bucket_cache as memory
 from slicing.state import lists, pages, slice_groups
 from slicing.state.store import MemoryStore
-from slicing.triggers.change import OnChange
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.emission import early, on_change, on_close, on_update
 from slicing.triggers.trigger import ENDS, QUESTIONS
 from slicing.windows.time import slices as windows_slices
 from slicing.windows.time.slices import Slicing
 
-CHANGING = cases("most", "parity")
+CHANGING = ("most", "parity")
 MODES = {
     "on_update()": on_update(),
     "on_update(latest_only=True)": on_update(latest_only=True),
@@ -94,13 +96,6 @@ def random_records(rng):
     return [each for record in records for each in [record] * (1 + (rng.random() < 0.1))]
 
 
-def streamed(strategy, family, cases, emission, grace):
-    """A stream whose bucket has slices, pages of windows ("eager"), or both ("mixed")."""
-    if strategy == "mixed":
-        return MixedStream(family, [*cases, ARRIVED] if len(cases) % 2 else cases, emission, grace=grace)
-    return EmittingStream(family, cases, emission, grace=grace, eager=strategy == "eager")
-
-
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("kept", [0, 1 << 30], ids=["read", "kept"])
 @pytest.mark.parametrize("mode", ["on_close()", *MODES])
@@ -110,15 +105,15 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
     monkeypatch.setattr(memory, "KEPT_BYTES", kept)
     emission = MODES.get(mode, on_close())
     grace = 5000 if emission.fires_late else 0
-    stream, ahead = EmittingStream(hopping(12), cases("sum", "most"), emission, grace=grace), 0
+    one, ahead = Scenario(Even.of(12, 1), emission, grace, results=("sum", "most")), 0
     for first in range(0, 64, 8):
-        records = evenly(stream.family, [first - 3, *range(first, first + 8)], keys=2)
-        stream.step(records, int(stream.family.slice_start(first)) // 1000, now=first)
-        head = stream.bucket().head
+        records = evenly(one.family, [first - 3, *range(first, first + 8)], keys=2)
+        one.step(records, int(one.family.slice_start(first)) // 1000, now=first)
+        head = one.bucket().head
         spans = [key * head.layout["stripe"] + cut[1] for key, each in head.slice_groups.items() for cut in each.cuts]
-        ahead += max(spans, default=0) > stream.family.entered(head.next_to_fire)
+        ahead += max(spans, default=0) > one.family.entered(head.next_to_fire)
     assert ahead > 5
-    stream.drain()
+    one.drain()
 
 
 # --- the values -------------------------------------------------------------------------------------------------------
@@ -266,24 +261,22 @@ def test_a_sparse_key_costs_its_slices_not_the_windows_over_them():
         return np.maximum(a, b)
 
     case = Case(Aggregate(lambda: 0, lambda acc, v: v, combine, columns=True), lambda values: max(values, default=0))
-    stream = EmittingStream(hopping(500), [case], on_change(drained=True))
+    one = Scenario(Even.of(500, 1), on_change(drained=True), results=[case])
     for index in range(0, 10_000, 1000):
-        stream.step(evenly(stream.family, [index], value=lambda index, key: 1 + index), index)
-    stream.drain()
-    assert stream.rows == 20
+        one.step(evenly(one.family, [index], value=lambda index, key: 1 + index), index)
+    one.drain()
+    assert one.seen["final"] + one.seen["drained"] == 20
     assert not any(calls)
 
 
 def test_a_float_does_not_flicker_while_its_slices_are_the_same():
     """Three addends whose sum depends on the order, far apart: a row for each that enters or leaves, no more."""
-    case = cases("floats")[0]
     values = {0: 1, 7: 2, 13: 3, 40: 1, 47: 2, 53: 3}
-    stream = EmittingStream(hopping(30), [case], on_change())
-    stream._compare = lambda got, expected: None
+    one = Scenario(Even.of(30, 1), on_change(), results=("floats",))
     total = 0
     for index in range(0, 140):
         came = [(index * 1000, 1, values[index])] if index in values else []
-        total += len(stream.step(came, index))
+        total += len(one.emit(came, index))
     assert total == 2 * 6 - 1, "the last to leave drains the key"
 
 
@@ -294,16 +287,15 @@ def test_what_the_process_keeps_is_not_read_again_and_changes_nothing(mode, monk
     outputs, reads = [], []
     for kept in (1 << 30, 0):
         monkeypatch.setattr(memory, "KEPT_BYTES", kept)
-        stream = EmittingStream(hopping(10), cases("sum", "joined"), MODES[mode])
-        other = EmittingStream(hopping(10), cases("sum", "joined"), MODES[mode])
+        one, other = (Scenario(Even.of(10, 1), MODES[mode], results=("sum", "joined")) for _ in range(2))
         rows, before = [], None
         for index in range(24):
-            came = evenly(stream.family, [index], 3, lambda index, key: index // 9 + key)
-            rows.append(stream.step(came, index))
+            came = evenly(one.family, [index], 3, lambda index, key: index // 9 + key)
+            rows.append(one.step(came, index))
             other.step([(time, key, -value) for time, key, value in came], index)
-            before = stream.store.reads if index == 12 else before
+            before = one.store.reads if index == 12 else before
         outputs.append(rows)
-        reads.append(stream.store.reads - before)
+        reads.append(one.store.reads - before)
     assert outputs[0] == outputs[1]
     assert reads[0] < reads[1]
 
@@ -320,12 +312,12 @@ def test_windows_that_a_total_is_not_of(kept):
     window 8            [===========)   then the first one that a record of slice 10 counts in
     late        *                       accepted while window 6 is open, in no window of slice 10
     """
-    stream = EmittingStream(hopping(4), cases("sum", "most"), LATEST)
+    one = Scenario(Even.of(4, 1), LATEST, results=("sum", "most"))
 
     def step(slices, watermark):
         if not kept:
             memory._entries.clear()
-        return [window for _, _, window in stream.step(evenly(stream.family, slices), watermark)]
+        return [start // 1000 for *_, start, _ in one.step(evenly(one.family, slices), watermark)]
 
     assert step(range(6, 11), 0) == [7]
     assert step([6], 0) == []
@@ -382,54 +374,56 @@ def test_a_record_in_the_newest_slice_costs_one_combine(n, ordered):
     assert found == [1, n - 1, False], "the window moved on"
 
 
+def shipped(one, records):
+    """What reaches the only bucket of the records of one input partition."""
+    return one.ship(numbered(records))[0]
+
+
 def test_two_slices_an_advance_share_a_window():
     """Size 5, advance 2: the total of a window goes on from its last slice but one to its last."""
     counted, asked = Counted(), []
-    stream = EmittingStream(Slicing(5000, 2000), [counted.case], LATEST)
+    one = Scenario(Even.of(5, 2), LATEST, results=[counted.case])
     for index in range(20):
-        bucket = stream.bucket()
+        bucket = one.bucket()
         (walker,) = bucket.families
         walker.look = lambda marks, first, look=walker.look: asked.append(first) or look(marks, first)
-        bucket.accept([stream.shipped(evenly(stream.family, [index]))])
+        bucket.accept(shipped(one, evenly(one.family, [index])))
         list(bucket.close(moment(0)))
     assert asked == [-4, *(index - 3 for index in range(1, 20, 2))]
 
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [30, 400])
-def test_micro_batches_inside_a_slice_neither_read_nor_fold_its_window(n, monkeypatch):
+def test_micro_batches_inside_a_slice_neither_read_nor_fold_its_window(n):
     """All combines of the bucket: those of small pages and of what is kept too, each at most 5/4 a record."""
     counted = Counted()
-    stream = EmittingStream(hopping(n), [counted.case], LATEST)
-    stream.step(evenly(stream.family, range(2 * n), 3), 0)
-    stream.step(evenly(stream.family, [2 * n - 1], 3), 0)
-    monkeypatch.setattr(stream, "_check_counting_nothing", lambda: None)
-    counted.count, reads, rows, batches = 0, [], 0, 20
+    one = Scenario(Even.of(n, 1), LATEST, results=[counted.case])
+    one.step(evenly(one.family, range(2 * n), 3), 0)
+    one.step(evenly(one.family, [2 * n - 1], 3), 0)
+    one.judged, counted.count, reads, rows, batches = False, 0, [], 0, 20
     for _ in range(batches):
-        bucket = stream.bucket()
-        bucket.accept([stream.shipped(evenly(stream.family, [2 * n - 1], 3))])
-        rows += sum(map(len, bucket.close(moment(0))))
-        reads.append(bucket.pages.read)
+        rows += len(one.step(evenly(one.family, [2 * n - 1], 3), partitions=1))
+        reads.append(one.read)
     assert rows == batches * 3
     assert counted.count <= rows * (1 + 5 / 4 + 5 / 4)
     assert sum(reads) <= rows * MERGING.reads + 2 * n * 3, "but for merging small pages, once with the first one"
 
 
 def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
-    stream = EmittingStream(hopping(60), cases("sum"), LATEST)
-    stream.step(evenly(stream.family, range(120), 5), 0)
-    ((_, entry),) = [each for each in memory._entries.items() if each[0] == stream.bucket().head.nonce]
+    one = Scenario(Even.of(60, 1), LATEST, results=("sum",))
+    one.step(evenly(one.family, range(120), 5), 0)
+    ((_, entry),) = [each for each in memory._entries.items() if each[0] == one.bucket().head.nonce]
     monkeypatch.setattr(memory, "KEPT_BYTES", entry.slices_bytes)
-    stream.step(evenly(stream.family, [119], 5), 0)
-    bucket = stream.bucket()
+    one.step(evenly(one.family, [119], 5), 0)
+    bucket = one.bucket()
     assert bucket.slices.cache.first == windows_slices.FOREVER
-    bucket.accept([stream.shipped(evenly(stream.family, [119], 5))])
+    bucket.accept(shipped(one, evenly(one.family, [119], 5)))
     assert sum(map(len, bucket.close(moment(0)))) == 5
     assert bucket.pages.read == 0
     monkeypatch.setattr(memory, "KEPT_BYTES", 0)
-    stream.step([])
-    bucket = stream.bucket()
-    bucket.accept([stream.shipped(evenly(stream.family, [119], 5))])
+    one.step([])
+    bucket = one.bucket()
+    bucket.accept(shipped(one, evenly(one.family, [119], 5)))
     list(bucket.close(moment(0)))
     assert not memory._entries
 
@@ -490,10 +484,9 @@ def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
 @pytest.mark.parametrize("mode", ["on_update()", "on_update(latest_only=True)", "on_change()"])
 def test_a_process_forgets_the_keys_and_the_values_that_have_gone(mode, monkeypatch):
     monkeypatch.setattr(memory, "_entries", memory.OrderedDict())
-    stream = EmittingStream(hopping(3), cases("highest"), MODES[mode])
+    one = Scenario(Even.of(3, 1), MODES[mode], results=("highest",))
     for index in range(60):
-        stream.step([(index * 1000, index, index)], index)
-        stream.taken = stream.taken[-6:]
+        one.step([(index * 1000, index, index)], index)
         for entry in memory._entries.values():
             for block in [*entry.parts, *entry.derived.values()]:
                 assert len(block.names) <= 8
@@ -502,14 +495,14 @@ def test_a_process_forgets_the_keys_and_the_values_that_have_gone(mode, monkeypa
 
 def test_state_that_was_put_back_is_not_mixed_with_what_the_process_kept():
     """A micro-batch that failed after its state was written to memory only: it runs again on the state before it."""
-    stream = EmittingStream(hopping(10), cases("sum"), on_update())
+    one = Scenario(Even.of(10, 1), on_update(), results=("sum",))
     for index in range(20):
-        stream.step(evenly(stream.family, [index]), index)
-    text, held, taken = stream.store.text, dict(stream.store.pages), list(stream.taken)
-    first = stream.step(evenly(stream.family, [20]), 20)
-    stream.store.text, stream.store.pages, stream.taken = text, held, taken
-    stream.watermark = 19
-    assert stream.step(evenly(stream.family, [20]), 20) == first
+        one.step(evenly(one.family, [index]), index)
+    text, held = one.store.text, dict(one.store.pages)
+    first = one.emit(evenly(one.family, [20]), 20)
+    one.store.text, one.store.pages = text, held
+    one.watermark = 19
+    assert one.step(evenly(one.family, [20]), 20) == first
 
 
 @pytest.mark.parametrize("keep", [None, 6])
@@ -528,25 +521,25 @@ def test_slices_that_were_given_up_are_read_and_not_taken_from_what_is_still_the
 
 def test_records_touch_at_most_the_slices_around_them():
     """A late record reads no more than 2n - 1 slices, however many there are between it and the newest."""
-    stream = EmittingStream(hopping(5), cases("sum"), on_update())
-    stream.step(evenly(stream.family, range(0, 300)), 0)
+    one = Scenario(Even.of(5, 1), on_update(), results=("sum",))
+    one.step(evenly(one.family, range(0, 300)), 0)
     asked = []
-    bucket = stream.bucket()
+    bucket = one.bucket()
     cache = bucket.slices.cache
     cache.first, cache._parts = 1 << 62, []
     cache.read = lambda low, high: asked.append((low, high)) or bucket.slices._all(low, high)
-    bucket.accept([stream.shipped([(100_500, 1, 1)])])
+    bucket.accept(shipped(one, [(100_500, 1, 1)]))
     list(bucket.close(moment(0)))
     assert asked == [(96, 105)]
 
 
 def test_the_header_stays_as_small_as_it_was_in_plain_on_close():
-    stream = EmittingStream(hopping(60), cases("sum"), on_close())
-    stream.step(evenly(stream.family, range(60)), 60)
-    assert stream.bucket().head.nonce == ""
-    text = stream.store.text
-    stream.step([], 60)
-    assert stream.store.text == text, "a micro-batch without news writes nothing"
+    one = Scenario(Even.of(60, 1), on_close(), results=("sum",))
+    one.step(evenly(one.family, range(60)), 60)
+    assert one.bucket().head.nonce == ""
+    text = one.store.text
+    one.step([], 60)
+    assert one.store.text == text, "a micro-batch without news writes nothing"
 
 
 def test_fieldwise_aggregates_are_joined_by_stripes():
@@ -576,110 +569,104 @@ def test_emission_changes_on_a_live_state(at_once, monkeypatch):
     monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     modes = [on_close(), on_update(), on_change(), on_close(), early(records=2), on_change(drained=True), on_close()]
     modes += [LATEST, on_update(), LATEST, early(records=2), LATEST]
-    family = hopping(8)
-    stream = EmittingStream(family, cases("sum", "most"), on_close())
+    one = Scenario(Even.of(8, 1), on_close(), results=("sum", "most"))
     for number, emission in enumerate(modes):
-        stream.emission = emission
-        if isinstance(emission, OnChange):
-            stream.went = {}  # nothing is known of the windows before: every key that holds records has a row
+        one.change(emission)
         for index in range(10 * number, 10 * number + 10, at_once):
             came = [*range(index, index + at_once), max(0, index - (3 if at_once == 1 else 1))]
-            stream.step(evenly(family, came, 2, lambda index, key: index // 4), index - 1)
-            stream.since = stream.since if str(emission).startswith("early") else []
-    stream.drain()
+            one.step(evenly(one.family, came, 2, lambda index, key: index // 4), index - 1)
+    one.drain()
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "another process"])
 @pytest.mark.parametrize("other", [on_update(), on_update(latest_only=True)], ids=str)
 def test_what_the_process_keeps_goes_with_its_emission(other, elsewhere, monkeypatch):
     """Marks are forgotten when another emission takes over, also in a micro-batch without records."""
-    stream = EmittingStream(hopping(8), cases("sum"), early(records=3))
-    stream.step(evenly(stream.family, [5, 6]), 0)
-    stream.emission = other
+    one = Scenario(Even.of(8, 1), early(records=3), results=("sum",))
+    one.step(evenly(one.family, [5, 6]), 0)
+    one.change(other)
     with monkeypatch.context() as patch:
         if elsewhere:
             patch.setattr(memory, "_entries", OrderedDict())
-        stream.step([], 0)
-    stream.emission, stream.since = early(records=3), []
-    assert stream.step(evenly(stream.family, [6]), 0) == {}
-    assert len(stream.step(evenly(stream.family, [6, 6]), 0)) == 8
+        one.step([], 0)
+    one.change(early(records=3))
+    assert one.step(evenly(one.family, [6]), 0) == {}
+    assert len(one.step(evenly(one.family, [6, 6]), 0)) == 8
 
 
-@pytest.mark.parametrize("eager", [False, True], ids=["slices", "eager"])
+EAGER = pytest.mark.parametrize("content", [PARTIALS, RECORDS])
+
+
+@EAGER
 @pytest.mark.parametrize("before", [on_close(), on_close(corrections=True), on_change()], ids=str)
-def test_the_first_newest_windows_are_those_of_what_another_emission_has_kept(before, eager):
+def test_the_first_newest_windows_are_those_of_what_another_emission_has_kept(before, content):
     """A record in the oldest slice of the window that ends with the newest one of its key, in the first micro-batch."""
-    stream = EmittingStream(hopping(8), cases("most"), before, grace=4_000, eager=eager)
-    stream.step(evenly(stream.family, [20, 25]), 0)
-    stream.change(on_update(latest_only=True))
-    assert len(stream.step(evenly(stream.family, [18]), 0)) == 1
-    assert len(stream.step(evenly(stream.family, [17]), 0)) == 0
+    one = Scenario(Even.of(8, 1), before, 4_000, content, ("most",))
+    one.step(evenly(one.family, [20, 25]), 0)
+    one.change(on_update(latest_only=True))
+    assert len(one.step(evenly(one.family, [18]), 0)) == 1
+    assert len(one.step(evenly(one.family, [17]), 0)) == 0
 
 
 BY_EVENTS = {name: each for name, each in {"on_close()": on_close(), **MODES}.items() if "every" not in name}
 
 
-def run_changing_stream(before, after, seed, monkeypatch, strategy):
+def run_changing_stream(before, after, seed, monkeypatch, content):
     """From one emission to another and back, at random micro-batches of a random stream."""
-    rng = np.random.default_rng(seed)
-    monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
-    monkeypatch.setattr(slice_groups, "CUT_BYTES", int(rng.choice([1, 16_000])))
-    family, grace = random_slicing(rng, seed), int(rng.choice([2000, 7000, 30_500])) * 1000
-    chosen = CHANGING if "on_change" in before + after else cases("sum", "most", "rows")
-    stream = streamed(strategy, family, chosen, BY_EVENTS[before], grace)
-    records, delay, watermark, changes = random_records(rng), int(rng.integers(0, 20)), 0, [after, before, after]
-    most = max(2, len(records) // 12)
-    while records:
-        count = int(rng.integers(0, most))
-        batch, records = records[:count], records[count:]
-        if changes and rng.random() < 0.3:
-            stream.change(BY_EVENTS[changes.pop(0)])
-        stream.step(batch, watermark, partitions=int(rng.integers(1, 3)))
-        watermark = max([watermark, *(time // 1000 - delay for time, _, _ in batch)])
-    stream.step([], watermark)
-    stream.drain()
+    rng = random.Random(f"{before} {after} {seed} {content}")
+    monkeypatch.setattr(memory, "KEPT_BYTES", rng.choice([0, 1 << 30]))
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", rng.choice([1, 16_000]))
+    family, grace = random_slicing(np.random.default_rng(rng.randrange(1 << 30)), seed), 1000 * rng.choice([2, 7, 30])
+    kind = Even.of(*(each // 1000 for each in (family.size, family.advance, family.offset)), begin=10**7)
+    chosen = CHANGING if "on_change" in before + after else ("sum", "most", "rows")
+    if content == MIXED and len(chosen) % 2:
+        chosen = (*chosen, ARRIVED)
+    one, changes = Scenario(kind, BY_EVENTS[before], grace, content, chosen), [after, before, after]
+    for number, (records, watermark, now) in enumerate(stream(rng, kind, batches=16 if content == PARTIALS else 12)):
+        if number and changes and rng.random() < 0.3:
+            one.change(BY_EVENTS[changes.pop(0)])
+        one.step(records, watermark, now, partitions=rng.choice([1, 2]))
+    one.drain()
 
 
 PAIRS = [pair for pair in product(BY_EVENTS, repeat=2) if pair[0] != pair[1]]
 
 
-@pytest.mark.parametrize("strategy", ["slices", "eager", "mixed"])
+@pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize("seed", seeds(1, 12))
-def test_emission_changes_at_any_micro_batch(seed, strategy, monkeypatch):
+def test_emission_changes_at_any_micro_batch(seed, content, monkeypatch):
     """Every pair of emissions, a share of them for each seed."""
     for number, (before, after) in enumerate(PAIRS):
         if number % 12 == seed:
-            run_changing_stream(before, after, seed, monkeypatch, strategy)
+            run_changing_stream(before, after, seed, monkeypatch, content)
 
 
 def test_corrections_begin_and_end_on_a_live_state():
-    family = hopping(8)
-    stream = EmittingStream(family, cases("sum", "most"), on_close(corrections=True), grace=5000)
+    one = Scenario(Even.of(8, 1), on_close(corrections=True), 5000, results=("sum", "most"))
     for index in range(20):
-        stream.step(evenly(family, [index, max(0, index - 9)], 2), index)
-    bucket = stream.bucket()
+        one.step(evenly(one.family, [index, max(0, index - 9)], 2), index)
+    bucket = one.bucket()
     first_accepting, next_to_fire = bucket.head.first_accepting, bucket.head.next_to_fire
     assert first_accepting < next_to_fire
-    stream.emission = on_close()
-    plain = stream.bucket()
+    one.change(on_close())
+    plain = one.bucket()
     assert plain.head.first_accepting == plain.head.next_to_fire == next_to_fire, "what went out is closed"
-    late = plain.accept([stream.shipped(evenly(family, [first_accepting], 1))])
+    late = plain.accept(shipped(one, evenly(one.family, [first_accepting], 1)))
     assert late.all == 1
 
 
 def test_after_a_change_to_on_change_every_key_with_records_has_one_row():
     """The result is the same in every window: what went out before is not known, so it goes out once more."""
-    family = hopping(5)
-    stream = EmittingStream(family, cases("most"), on_close())
+    one = Scenario(Even.of(5, 1), on_close(), results=("most",))
     for index in range(12):
-        stream.step(evenly(family, [index], 2, lambda index, key: 1), index)
-    stream.emission = on_change()
-    rows = [len(stream.step(evenly(family, [index], 2, lambda index, key: 1), index)) for index in range(12, 20)]
+        one.step(evenly(one.family, [index], 2, lambda index, key: 1), index)
+    one.change(on_change())
+    rows = [len(one.step(evenly(one.family, [index], 2, lambda index, key: 1), index)) for index in range(12, 20)]
     assert rows == [2, 0, 0, 0, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("eager", [False, True])
-def test_a_correction_replaces_nothing_where_no_result_went_out(eager):
+@EAGER
+def test_a_correction_replaces_nothing_where_no_result_went_out(content):
     """Size 3, one slice a second::
 
     slices      0   1   2   3   4   5
@@ -687,61 +674,62 @@ def test_a_correction_replaces_nothing_where_no_result_went_out(eager):
     key 2                       *        window [0, 3) is over, key 2 has no result there
     key 2 late      *                    counts in [0, 3), [-1, 2), [1, 4)
     """
-    emission = on_close(corrections=True, old=True)
-    stream = EmittingStream(hopping(3), cases("sum", "rows"), emission, grace=60_000, eager=eager)
+    one = Scenario(Even.of(3, 1), on_close(corrections=True, old=True), 60_000, content, ("sum", "rows"))
     for index in range(6):
-        stream.step(evenly(stream.family, [index]), index)
-    stream.step([(4000, 2, 7)], 5)
-    got = stream.step([(1000, 2, 5), (2000, 0, 1)], 5)
-    assert [got["correction", 2, window] for window in (-1, 0, 1)] == [([5, (5, 1)], [None, None])] * 3
-    assert got["correction", 0, 0] == ([4, (4, 4)], [3, (3, 3)])
+        one.step(evenly(one.family, [index]), index)
+    one.step([(4000, 2, 7)], 5)
+    got = one.step([(1000, 2, 5), (2000, 0, 1)], 5)
+    shown = {place: (row[1:], before and before[1:]) for place, (row, before) in got.items()}
+    ((_, _, part, *_), *_) = shown
+    for start in (-1000, 0, 1000):
+        assert shown["correction", 2, part, start, start + 3000] == ((5, (5, 1)), None)
+    assert shown["correction", 0, part, 0, 3000] == ((4, (4, 4)), (3, (3, 3)))
 
 
-def looked(stream, times):
+def looked(one, times):
     """Which triggers, by these clock times, put something out; each brings a record of an open window."""
-    got = [stream.step([(1000 * 10_000, 0, 1)], 0, now) for now in times]
+    got = [one.step([(1000 * 10_000, 0, 1)], 0, now) for now in times]
     return [number for number, rows in enumerate(got) if rows]
 
 
-@pytest.mark.parametrize("eager", [False, True])
-def test_a_clock_that_steps_back_by_an_interval_at_most_is_waited_for(eager):
-    stream = EmittingStream(hopping(4), cases("sum"), early(every="1 second"), eager=eager)
+@EAGER
+def test_a_clock_that_steps_back_by_an_interval_at_most_is_waited_for(content):
+    one = Scenario(Even.of(4, 1), early(every="1 second"), content=content, results=("sum",))
     times = [10_000, 11_000, 10_500, 10_000, 10_900, 11_100, 11_900, 12_000, 11_999, 12_001]
-    assert looked(stream, times) == [1, 7], "no tick comes twice"
+    assert looked(one, times) == [1, 7], "no tick comes twice"
 
 
-@pytest.mark.parametrize("eager", [False, True])
-def test_a_clock_that_was_ahead_does_not_end_early_results(eager):
-    stream, year = EmittingStream(hopping(4), cases("sum"), early(every="1 second"), eager=eager), 365 * 86_400_000
-    assert looked(stream, [10_000, 11_000, year, 11_500, 11_900, 12_000, 12_500, 13_000]) == [1, 2, 5, 7]
-    assert stream.bucket().head.clock == 13_000_000
+@EAGER
+def test_a_clock_that_was_ahead_does_not_end_early_results(content):
+    one, year = Scenario(Even.of(4, 1), early(every="1 second"), content=content, results=("sum",)), 365 * 86_400_000
+    assert looked(one, [10_000, 11_000, year, 11_500, 11_900, 12_000, 12_500, 13_000]) == [1, 2, 5, 7]
+    assert one.bucket().head.clock == 13_000_000
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("eager", [False, True])
+@EAGER
 @pytest.mark.parametrize("seed", seeds(1, 6))
-def test_random_clocks(seed, eager):
+def test_random_clocks(seed, content):
     rng = np.random.default_rng(seed)
-    stream = EmittingStream(hopping(6), cases("sum", "most"), early(every="1 second"), eager=eager)
+    one = Scenario(Even.of(6, 1), early(every="1 second"), content=content, results=("sum", "most"))
     now = 100_000
     for at in range(60):
         now += int(rng.choice([0, 300, 700, 1000, -200, -900, -1000, -1001, -5000, 20_000], p=[0.1] * 10))
-        stream.step([(1000 * (at - int(back)), 0, 1) for back in rng.integers(0, 6, 3)], max(0, at - 3), max(0, now))
-    stream.drain()
+        one.step([(1000 * (at - int(back)), 0, 1) for back in rng.integers(0, 6, 3)], max(0, at - 3), max(0, now))
+    one.drain()
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("eager", [False, True])
-def test_marks_of_windows_that_have_closed_do_not_pile_up_until_the_tick(eager, monkeypatch):
+@EAGER
+def test_marks_of_windows_that_have_closed_do_not_pile_up_until_the_tick(content, monkeypatch):
     """Two keys, windows of 5 slices, 20 slices a second: a tick a day would find the marks of two million slices."""
     monkeypatch.setattr(sizes, "PAGE_BYTES", 2000)
-    stream = EmittingStream(hopping(5), cases("sum"), early(every="1 day"), judged=False, eager=eager)
+    one = Scenario(Even.of(5, 1), early(every="1 day"), content=content, results=("sum",), judged=False)
     most = 0
     for at in range(200):
-        bucket = stream.bucket()
-        bucket.accept([stream.shipped(evenly(stream.family, [at], keys=2))])
-        list(bucket.close(moment(at, 1000 + at)))
-        stored = lists.PageLists(bucket.pages, "early", stream.shape.select(())).read(PENDING)
+        one.step(evenly(one.family, [at], keys=2), at, 1 + at // 1000, partitions=1)
+        (bucket,) = one.opened
+        stored = lists.PageLists(bucket.pages, "early", one.shape.select(())).read(PENDING)
         assert {at, max(0, at - 3)} <= {index for block in stored for index in block.index.tolist()}
         most = max(most, sum(map(len, stored)))
     assert most <= 2 * 5 * 2 * pages.FAN_IN
@@ -756,10 +744,16 @@ BY_COLUMN = Case(Aggregate(agg=lambda acc, v: (np.ones_like(v), v), columns=True
 @pytest.mark.parametrize("before", [BY_ROW, BY_COLUMN], ids=["rows", "columns"])
 def test_functions_for_rows_do_not_take_what_functions_for_columns_keep(before, emission):
     """The layout in memory is not that of the pages, which both can read if their types agree."""
-    stream = EmittingStream(hopping(10), [before], emission)
-    stream.step(evenly(stream.family, range(8), 2), 0)
-    after = EmittingStream(hopping(10), [BY_COLUMN if before is BY_ROW else BY_ROW], emission)
-    after.store, after.taken, after.watermark = stream.store, stream.taken, stream.watermark
+    go_on_with(before, BY_COLUMN if before is BY_ROW else BY_ROW, emission)
+
+
+def go_on_with(case, other, emission):
+    """A micro-batch of one result, and one of another over the same state."""
+    one, after = (Scenario(Even.of(10, 1), emission, results=[each]) for each in (case, other))
+    records = evenly(one.family, range(8), 2)
+    one.step(records, 0)
+    after.known(records)
+    after.stores = one.stores
     assert after.step(evenly(after.family, [7, 8], 2), 0)
 
 
@@ -799,12 +793,12 @@ LOWERS_IN_PLACE = {
 @pytest.mark.parametrize("name", LOWERS_IN_PLACE)
 def test_a_lower_that_changes_its_argument_changes_no_more_than_that(name, emission):
     """What it is given is not what the process keeps, nor what another result is made of."""
-    family = hopping(5)
-    stream = EmittingStream(family, [LOWERS_IN_PLACE[name]], emission, grace=2000)
+    one = Scenario(Even.of(5, 1), emission, 2000, results=[LOWERS_IN_PLACE[name]])
     rng = np.random.default_rng(5)
     for index in np.repeat(range(12), 2).tolist():
         came = [*rng.integers(max(0, index - 4), index + 1, 2).tolist(), index]
-        stream.step(evenly(family, came, 2, lambda index, key: int(rng.integers(0, 200))), index // 2, 500 * index)
+        records = evenly(one.family, came, 2, lambda index, key: int(rng.integers(0, 200)))
+        one.step(records, index // 2, 500 * index)
 
 
 def test_functions_of_one_view_do_not_take_what_those_of_another_keep():
@@ -818,7 +812,4 @@ def test_functions_of_one_view_do_not_take_what_those_of_another_keep():
     for emission, views in product(
         (on_update(), on_update(latest_only=True)), (("ranks", "values"), ("values", "ranks"))
     ):
-        first, second = (EmittingStream(hopping(10), [largest(view)], emission) for view in views)
-        first.step(evenly(first.family, range(8), 2), 0)
-        second.store, second.taken, second.watermark = first.store, first.taken, first.watermark
-        assert second.step(evenly(second.family, [7, 8], 2), 0)
+        go_on_with(*map(largest, views), emission)

@@ -1,177 +1,93 @@
-"""Late rows as an output: what is refused comes out, with what it met, against brute force over the records."""
+"""Late rows as an output: partials and records that are refused, with what they met; and the size of the state.
 
+`Scenario` compares the numbers and the partials of late records with the definition in each micro-batch.
+"""
+
+import random
 from collections import defaultdict
+from itertools import product
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, Case, MixedStream, Stream, cases, columns_of, hopping, last_edge, seeds
-from test_state import random_records, random_slicing
+from oracle import ARRIVED, CASES, few
+from scenarios.kind import MIXED, PARTIALS, RECORDS
+from scenarios.kinds import KINDS
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
+from scenarios.streams import stream
 
-from slicing import tumbling
-from slicing.aggregates.aggregate import Aggregate
-from slicing.assembly.choice import EAGER
 from slicing.content.codec import decode, encode
 from slicing.content.folding import fold
-from slicing.content.records import Records, decode_records, encode_records
-from slicing.engines.eager.bucket import EagerBucket
-from slicing.stages.execution_plan import Aggregation
-from slicing.stages.support_of import support_of
 from slicing.state.format.header import SliceGroup
 from slicing.triggers.emission import on_close
-from slicing.windows.time.slices import Slicing
 
-COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
-SQUARES = Case(Aggregate(lambda: 0, lambda acc, v: acc + v * v), lambda values: sum(v * v for v in values))
-"""Without `combine`."""
+COMMUTATIVE = ("sum", "rows", "floats", "variance", "highest")
+RESULTS = {RECORDS: ("sum", "rows", ARRIVED), MIXED: ("sum", ARRIVED, "variance", "highest")}
 
 
-def records_of(stream, records):
-    """Records as the first stage ships them when it ships records."""
-    shape, family = stream.shape, stream.family
-    slices = family.slice_at(np.array([time for time, _, _ in records], np.int64))
-    kept = np.flatnonzero(~np.broadcast_to(family.in_gap(slices), slices.shape))
-    times = np.array([records[i][0] for i in kept], np.int64)
-    names = pa.table([pa.array([records[i][1] for i in kept], pa.int64())], schema=shape.key_schema)
-    values = pa.array([records[i][2] for i in kept], pa.int64())
-    columns = [case.argument(values) for case in stream.cases]
-    return Records(slices[kept], times, names, [c.combine_chunks() if hasattr(c, "chunks") else c for c in columns])
+def scenario(content, seed):
+    """Any windows of one length; some results depend on the order of records."""
+    rng = random.Random(f"late {content} {seed}")
+    results = RESULTS.get(content, tuple(CASES) if seed % 4 == 0 else COMMUTATIVE)
+    return rng, Scenario(KINDS["hopping, any"](rng), on_close(), rng.choice([0, 0, 3000, 7000]), content, results)
 
 
-class EagerStream(Stream):
-    """The same of a bucket of the eager plan."""
-
-    def bucket(self):
-        """What the next micro-batch sees."""
-        return EagerBucket(self.shape, arguments(self), self.grace, FINGERPRINT, self.store)
-
-    def shipped(self, records):
-        """What the first stage ships of some records."""
-        return decode_records(self.shape, encode_records(self.shape, records_of(self, records)))
-
-    def _check_counting_nothing(self):
-        pass
+def refused(made):
+    """What the last micro-batch had to refuse, each record with the windows that accept it and those that hold it."""
+    return [each for each in made.call.verdicts[0] if len(each[1]) < len(each[2])]
 
 
-def arguments(stream):
-    return tuple((i,) for i in range(len(stream.cases)))
+def check_records(made, records):
+    """Exactly the records that are refused come out, with what they met."""
+    wanted = [
+        (record[:3], (len(places) - len(is_open), is_open[0].start if is_open else None))
+        for record, is_open, places in refused(made)
+    ]
+    assert sorted(*made.late_records(records), key=repr) == sorted(wanted, key=repr)
 
 
-def chosen_strategy(stream):
-    trees = (EAGER,) * len(stream.cases) if isinstance(stream, EagerStream) else tuple(stream.trees)
-    return support_of(tumbling("1 second")).execution_plan(Aggregation(stream.shape, trees, arguments(stream)))
+def partials(made):
+    """What the last micro-batch puts out of its late records, as it is written and read again."""
+    block = made.execution_plan.late_partials(made.late[0].refused[0])
+    block.check(made.shape)
+    return decode(made.shape, encode(made.shape, block))
 
 
-def rows_of(stream, block):
-    """Partials by (start of the slice, key): the number of records, then what each aggregate shows."""
-    block.check(stream.shape)
-    columns = [block.records.tolist(), *columns_of(stream.shape, block)]
-    keys = block.names["k0"].take(pa.array(block.keys)).to_pylist()
-    starts = stream.family.slice_start(block.index).tolist()
-    return dict(zip(zip(starts, keys, strict=True), zip(*columns, strict=True), strict=True))
-
-
-def met(stream, late, slices):
-    (late,) = late.refused
-    """What each slice met: the watermark, the first window that took it or None, how many did not."""
-    missed = late.missed(stream.family, slices)
-    taken = [None if none else first for first, none in zip(missed.taken.tolist(), missed.by_all, strict=True)]
-    return [(late.watermark // 1000, first, count) for first, count in zip(taken, missed.windows.tolist(), strict=True)]
-
-
-def assert_values(stream, got, values):
-    """Partials hold these values, no other places do."""
-    assert got.keys() == values.keys()
-    for place, held in values.items():
-        count, *found = got[place]
-        assert count == len(held), place
-        for case, result in zip(stream.cases, found, strict=True):
-            truth, tolerance = case.truth(held), case.tolerance(held)
-            assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
-
-
-def by_place(stream, refused):
-    """Refused records by the start of their slice and their key."""
+def check_together(made, blocks, late):
+    """The partials of all micro-batches combine to those of all late records."""
     held = defaultdict(list)
-    for record in refused:
-        held[last_edge(stream.family, record[0][0]), record[0][1]].append(record)
-    return held
+    for record in late:
+        held[record.key, int(made.family.slice_start(made.family.slice_at(record.time)))].append(record)
+    rows = made.by_slice(made.family, fold(made.shape, blocks))
+    assert rows.keys() == held.keys()
+    for place, records in held.items():
+        made.assert_row(rows[place], records, place)
 
 
-def check_partials(stream):
-    """Every micro-batch put out exactly the partials of what it refused, and those of all of them re-combine."""
-    blocks = []
-    for late, refused in zip(stream.refused, stream.true_refused, strict=True):
-        block = chosen_strategy(stream).late_partials(late.refused[0])
-        blocks.append(decode(stream.shape, encode(stream.shape, block)))
-        places = by_place(stream, refused)
-        got = rows_of(stream, block)
-        assert_values(stream, got, {place: [record[2] for record, *_ in held] for place, held in places.items()})
-        for place, seen in zip(got, met(stream, late, block.index), strict=True):
-            assert {tuple(what) for _, *what in places[place]} == {seen}
-        by_all = late.refused[0].missed(stream.family, block.index).by_all
-        assert (late.all, late.some) == (block.records[by_all].sum(), block.records[~by_all].sum())
-    together = by_place(stream, [each for refused in stream.true_refused for each in refused])
-    values = {place: [record[2] for record, *_ in held] for place, held in together.items()}
-    if EAGER not in chosen_strategy(stream).trees:
-        assert_values(stream, rows_of(stream, fold(stream.shape, blocks)), values)
-    return len(values)
+SEEDS = [*product([PARTIALS], range(100)), *product([RECORDS, MIXED], range(30))]
 
 
-def check_records(stream, batches):
-    """Every micro-batch put out exactly the records that it refused, in their order."""
-    for late, refused, batch in zip(stream.refused, stream.true_refused, batches, strict=True):
-        beside = [encode_records(stream.shape, records_of(stream, part)) for part in (batch[::2], batch[1::2])]
-        found = []
-        for records in chosen_strategy(stream).late_records(stream.family, late.refused[0], beside):
-            values = zip(records.times.tolist(), records.names["k0"].to_pylist(), records.values[0], strict=True)
-            rows = [(time, key, value.as_py()) for time, key, value in values]
-            found += zip(rows, met(stream, late, records.index), strict=True)
-        key = repr
-        assert sorted(found, key=key) == sorted(((row, tuple(what)) for row, *what in refused), key=key)
-
-
-def run_random_stream(seed, made):
-    rng = np.random.default_rng(seed)
-    stream = made(rng)
-    records, delay, watermark = random_records(rng), int(rng.integers(0, 8)), 0
-    most = max(2, len(records) // 20)
-    batches = []
-    while records:
-        count = int(rng.integers(1, most))
-        batch, records = records[:count], records[count:]
-        batches.append(batch)
-        stream.step(batch, watermark)
-        watermark = max(watermark, max(time for time, _, _ in batch) // 1000 - delay)
-    found = check_partials(stream)
-    check_records(stream, batches)
-    stream.drain()
-    return found
-
-
-@pytest.mark.parametrize("seed", seeds(2, 100))
-def test_what_random_streams_refuse(seed):
-    def made(rng):
-        chosen = cases(*CASES) if seed % 4 == 0 else COMMUTATIVE
-        return Stream(random_slicing(rng, seed), chosen, grace=int(rng.choice([0, 0, 7000])))
-
-    run_random_stream(seed, made)
-
-
-@pytest.mark.parametrize("seed", seeds(1, 30))
-def test_what_random_streams_refuse_with_the_eager_strategy(seed):
-    chosen = [*cases("sum", "rows"), SQUARES]
-    run_random_stream(seed, lambda rng: EagerStream(random_slicing(rng, seed), chosen, grace=3000))
-
-
-@pytest.mark.parametrize("seed", seeds(1, 30))
-def test_what_random_streams_refuse_with_both_strategies_in_one_call(seed):
-    chosen = [*cases("sum"), SQUARES, *cases("variance", "highest")]
-    run_random_stream(seed, lambda rng: MixedStream(random_slicing(rng, seed), chosen, on_close(), grace=3000))
+@pytest.mark.parametrize(("content", "seed"), few([(PARTIALS, 0), (PARTIALS, 1), (RECORDS, 0), (MIXED, 0)], SEEDS))
+def test_what_random_streams_refuse(content, seed):
+    (rng, made), blocks, late = scenario(content, seed), [], []
+    for records, watermark, now in stream(rng, made.kind):
+        made.step(records, watermark, now)
+        check_records(made, records)
+        blocks.append(partials(made))
+        late += [record for record, *_ in refused(made)]
+    if content == PARTIALS:
+        check_together(made, blocks, late)
+    made.drain()
 
 
 def test_random_streams_refuse_something():
-    assert sum(run_random_stream(seed, lambda rng: Stream(hopping(10), COMMUTATIVE)) for seed in range(3)) > 20
+    found = []
+    for content in (PARTIALS, RECORDS, MIXED):
+        rng, made = scenario(content, 0)
+        for each in stream(rng, made.kind):
+            made.known(*each)
+            found += made.call.late()
+    assert min(sum(by_all for _, by_all in found), sum(not by_all for _, by_all in found)) > 5
 
 
 def test_what_refused_slices_met():
@@ -181,21 +97,24 @@ def test_what_refused_slices_met():
     #   window 2           [===============)           closed
     #   window 3               [===============)       open
     #   record         all     some        none
-    stream = Stream(Slicing(4_000_000, 1_000_000), cases("sum"))
-    stream.step([(5_500_000, 1, 1)], 6_500)
-    stream.step([(1_500_000, 1, 2), (3_500_000, 1, 4), (6_500_000, 1, 8)])
-    late = stream.refused[-1]
-    assert rows_of(stream, late.refused[0].rows) == {(1_000_000, 1): (1, 2), (3_000_000, 1): (1, 4)}
+    one = Scenario(Even.of(4000, 1000), on_close(), results=("sum",))
+    one.step([(5_500_000, 1, 1)], 6_500)
+    one.step([(1_500_000, 1, 2), (3_500_000, 1, 4), (6_500_000, 1, 8)])
+    (late,) = one.late[0].refused
+    assert late.watermark == 6_500_000
     # 1.5 s is in windows -2 .. 1, all closed; 3.5 s in windows 0 .. 3, of which 3 is open.
-    assert met(stream, late, late.refused[0].rows.index) == [(6_500, None, 4), (6_500, 3, 3)]
+    assert one.refused(one.family, late) == {
+        (1, 1_000_000): ((1, 2), 4, None),
+        (1, 3_000_000): ((1, 4), 3, 3_000_000),
+    }
 
 
 def test_late_partials_cost_nothing_in_the_state():
     """The state after a micro-batch of late records is that of one without them."""
-    quiet, noisy = (Stream(Slicing(4_000_000, 1_000_000), cases("sum")) for _ in range(2))
-    for stream in (quiet, noisy):
-        stream.step([(5_500_000, 1, 1)], 20_000)
-        stream.step([(25_000_000, 1, 1)], 20_000)
+    quiet, noisy = (Scenario(Even.of(4000, 1000), on_close(), results=("sum",)) for _ in range(2))
+    for one in (quiet, noisy):
+        one.step([(5_500_000, 1, 1)], 20_000)
+        one.step([(25_000_000, 1, 1)], 20_000)
     noisy.store.forget_counts()
     noisy.step([(1_500_000, 1, 2), (3_500_000, 1, 4)])
     quiet.step([])
@@ -207,40 +126,40 @@ def test_late_partials_cost_nothing_in_the_state():
 
 
 def test_extent_counts_open_windows_and_slices():
-    stream = Stream(Slicing(4_000_000, 1_000_000), cases("sum"))
-    assert stream.bucket().extent() == {"open_windows": 0, "slices": 0}
-    stream.step([(10_000_000, 1, 1), (12_500_000, 1, 1)])
+    one = Scenario(Even.of(4000, 1000), on_close(), results=("sum",))
+    assert one.bucket().extent() == {"open_windows": 0, "slices": 0}
+    one.step([(10_000_000, 1, 1), (12_500_000, 1, 1)])
     # A page of slices 10 to 12, of windows 7 to 12.
-    assert stream.bucket().extent() == {"open_windows": 6, "slices": 3}
-    stream.step([(11_000_000, 2, 1), (30_000_000, 2, 1)], 13_000)
+    assert one.bucket().extent() == {"open_windows": 6, "slices": 3}
+    one.step([(11_000_000, 2, 1), (30_000_000, 2, 1)], 13_000)
     # Windows up to 9 are closed, of 10 to 12 and 27 to 30 those hold records; the second page spans 11 to 30.
-    assert stream.bucket().extent()["open_windows"] == 21
-    stream.step([], 33_000)
-    assert stream.bucket().extent() == {"open_windows": 1, "slices": 1}
-    stream.drain()
-    assert stream.bucket().extent() == {"open_windows": 0, "slices": 0}
+    assert one.bucket().extent()["open_windows"] == 21
+    one.step([], 33_000)
+    assert one.bucket().extent() == {"open_windows": 1, "slices": 1}
+    one.drain()
+    assert one.bucket().extent() == {"open_windows": 0, "slices": 0}
 
 
 def test_extent_reads_no_page():
-    stream = Stream(hopping(60), COMMUTATIVE)
-    stream.step([(time * 1000, time % 5, time) for time in range(200)], 100)
-    stream.store.forget_counts()
-    extent = stream.bucket().extent()
-    assert stream.store.reads == 0
+    one = Scenario(Even.of(60, 1), on_close(), results=COMMUTATIVE)
+    one.step([(time * 1000, time % 5, time) for time in range(200)], 100)
+    one.store.forget_counts()
+    extent = one.bucket().extent()
+    assert one.store.reads == 0
     assert extent == {"open_windows": 200 - (100 - 60) - 1, "slices": 200 - 41}
 
 
 def test_extent_of_the_eager_strategy_is_exact():
-    stream = EagerStream(Slicing(4_000_000, 1_000_000), cases("rows"))
-    stream.step([(10_000_000, 1, 1), (30_000_000, 1, 1)])
-    assert stream.bucket().extent() == {"open_windows": 8, "slices": 0}
+    one = Scenario(Even.of(4000, 1000), on_close(), content=RECORDS, results=("rows",))
+    one.step([(10_000_000, 1, 1), (30_000_000, 1, 1)])
+    assert one.bucket().extent() == {"open_windows": 8, "slices": 0}
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
     """Pages overlap, lie apart, and have slices of which all windows have gone out."""
     rng = np.random.default_rng(seed)
-    bucket = Stream(hopping(30), cases("sum")).bucket()
+    bucket = Scenario(Even.of(30, 1), on_close(), results=("sum",)).bucket()
     head, length = bucket.head, bucket.slices.slice_groups.length
     head.next_to_fire = int(rng.integers(0, 200))
 

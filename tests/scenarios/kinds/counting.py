@@ -16,7 +16,7 @@ class Counting(Kind):
         ends = range(advance, len(records) + 1, advance)
         return {Place(max(1, end - size + 1), end + 1): list(records[max(0, end - size) : end]) for end in ends}
 
-    def closed(self, place, watermark, wait):
+    def closed(self, place, until):
         """A window is full when its last record comes."""
         return True
 

@@ -15,7 +15,7 @@ class Unbounded(Kind):
     def definition(self, records):
         return {Place(BEFORE, AFTER): list(records)} if records else {}
 
-    def closed(self, place, watermark, wait):
+    def closed(self, place, until):
         return False
 
 
