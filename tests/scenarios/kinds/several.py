@@ -22,6 +22,11 @@ class Several(Kind):
         return self.spec
 
     @property
+    def leads(self):
+        """Windows side by side are in the rows of the first part, which holds all others that end with it."""
+        return self.spec[:1] if self.window.wide else self.spec
+
+    @property
     def is_endless(self):
         return all(part.is_endless for part in self.spec)
 
@@ -30,8 +35,13 @@ class Several(Kind):
         return super().allows(trigger) and (CHANGED not in trigger.asks or end_together(self.window.family.members))
 
 
-def several(*parts, begin=0, step=MS, reach=60 * MS):
-    return Several(Set(tuple(part.window for part in parts)), begin, step, reach, parts)
+def several(*parts, begin=0, step=MS, reach=60 * MS, wide=False):
+    return Several(Set(tuple(part.window for part in parts), wide=wide), begin, step, reach, parts)
+
+
+def side_by_side(rng):
+    """Windows of wide rows: those of each end are in one row."""
+    return several(Even.of(24, 1), Even.of(5, 1), Even.of(12, 1), reach=24 * MS, wide=True).over(*CONTENTS)
 
 
 KINDS = {
