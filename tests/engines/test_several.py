@@ -1,8 +1,8 @@
 """Several windows of one call: their nodes, windows side by side, and what such calls refuse.
 
-Which rows several windows emit, each in rows of its own, is asked in `test_scenarios.py`. Streams have disorder,
-records that are late for some families and not for others, gaps, and closes over many windows at once; some families
-close in every micro-batch, others seldom.
+Which rows several windows emit, each in rows of its own or side by side, is asked in `test_scenarios.py`. Streams have
+disorder, records that are late for some families and not for others, gaps, and closes over many windows at once; some
+families close in every micro-batch, others seldom.
 """
 
 import random
@@ -13,19 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from oracle import CASES, FINGERPRINT, block_of, columns_of, moment, seeds, shape_of
+from scenarios.kinds import KINDS
+from scenarios.kinds import several as kinds
+from scenarios.kinds.even import Even as EvenKind
+from scenarios.scenario import Scenario
+from scenarios.streams import stream as random_stream
 
 from slicing.assembly.choice import choose
 from slicing.content.block import concat
 from slicing.content.folding import fold
 from slicing.content.marks import of_keys
-from slicing.engines.bounded import all_frames
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
 from slicing.state import slice_groups
 from slicing.state.lists import PageLists
 from slicing.state.store import MemoryStore
-from slicing.triggers.emission import early, on_change, on_close, on_update
+from slicing.triggers.emission import early, on_change, on_close
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
@@ -60,7 +64,7 @@ def sets():
     }
 
 
-SUBTRACTED = ("ends together", "seldom beside always", "longest in the middle")
+SUBTRACTED = ("several that end together", "several, one seldom", "several, the longest in the middle")
 """Of these a family has a two-layer tree."""
 
 
@@ -144,9 +148,9 @@ def stream(rng, begin, step, late=True):
     yield [], 1 << 43, clock
 
 
-def check(together):
+def check(made):
     """What two-layer nodes hold, with what waits for them, is a fold of the slices they are of."""
-    bucket = together.bucket()
+    bucket = made.bucket()
     bucket.check()
     seen = 0
     for walker in bucket.families:
@@ -177,62 +181,24 @@ def records_by_key(blocks):
     return +found
 
 
-EMISSIONS = {
-    "close": on_close(),
-    "update": on_update(),
-    "newest": on_update(latest_only=True),
-    "corrections": on_close(corrections=True),
-    "old": on_close(corrections=True, old=True),
-    "discarding": on_close(corrections=True, discarding=True),
-    "ticks": early(every="20 milliseconds"),
-}
+TRIGGERS = {"close": on_close(), "corrections": on_close(corrections=True), "ticks": early(every="20 milliseconds")}
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("emission", ["close", "corrections", "ticks"])
+@pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("name", SUBTRACTED)
-def test_two_layer_nodes_hold_the_slices_that_they_are_of(name, emission):
+def test_two_layer_nodes_hold_the_slices_that_they_are_of(name, trigger):
     """Late ones that wait for them apart; rows are compared with raw records in `test_scenarios.py`."""
-    families, begin, step = sets()[name]
-    together, seen = Together(families, [CASES["sum"], CASES["highest"]], 5 * step, EMISSIONS[emission]), 0
-    for came, watermark, clock in stream(random.Random(2), begin, step):
-        together.step(came, watermark, clock)
-        seen += check(together)
-    assert seen > 3
-
-
-SIDE_BY_SIDE = [Even(5 * MS, MS), Even(12 * MS, MS), Even(24 * MS, MS)]
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("seed", seeds(1, 6))
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_windows_side_by_side_are_those_in_rows_of_their_own(emission, seed):
-    """Where a row goes out every window that ends there has its current result in it, and none if it is empty."""
-    families, begin, step, emission = SIDE_BY_SIDE, 0, MS, EMISSIONS[emission]
-    cases, grace = [CASES["sum"], CASES["highest"]], 5 * step * (seed % 2 == 0)
-    wide = Together(families, cases, grace, emission, wide=True)
-    long = Together(families, cases, grace, emission)
-    truth = [Alone(family, cases, 1 << 50, on_update()) for family in families]
-    held = {}
-    for came, watermark, clock in stream(random.Random(seed), begin, step, late=False):
-        got, wanted = (each.step(came, watermark, clock)[0] for each in (wide, long))
-        for number, each in enumerate(truth):
-            for (_, _, *place), (row, _) in each.step(came, 0, clock)[0].items():
-                held[(number, *place)] = row
-        assert all(got[place] == row for place, row in wanted.items()), "no row is missing"
-        ends = {(kind, key, end) for _, kind, key, _, end in wanted}
-        for (number, kind, key, start, end), (row, _) in got.items():
-            assert (kind, key, end) in ends, "a row goes out if one of its windows does"
-            if "discarding" not in str(emission):
-                assert row == held[number, key, start, end]
-        if "discarding" in str(emission):
-            continue
-        leads = {(kind, key, end) for number, kind, key, _, end in got if number == 2}
-        for number, key, start, end in held:
-            for kind in ("final", "update", "early", "correction"):
-                if (kind, key, end) in leads:
-                    assert (number, kind, key, start, end) in got, "its result is there, whoever was touched"
+    rng, seen = random.Random(f"{name} {trigger}"), 0
+    for _ in range(4):  # streams, until nodes have been looked at often enough
+        kind = KINDS[name](rng)
+        made = Scenario(kind, TRIGGERS[trigger], 5 * kind.step, results=("sum", "highest"))
+        for records, watermark, now in random_stream(rng, kind, batches=40):
+            made.emit(records, watermark, now)
+            seen += check(made)
+        if seen > 10:
+            break
+    assert seen > 10
 
 
 @pytest.mark.parametrize("sizes", [(3, 8), (2, 30)])
@@ -240,64 +206,48 @@ def test_windows_side_by_side_are_those_in_rows_of_their_own(emission, seed):
 def test_windows_side_by_side_that_close_many_at_once(sizes, cut_bytes, monkeypatch):
     """Slices that lie in stripes before they enter are read once, into however many frames windows go out."""
     monkeypatch.setattr(slice_groups, "CUT_BYTES", cut_bytes)
-    families, cases = [Even(size * MS, MS) for size in sizes], [CASES["sum"], CASES["highest"]]
-    wide, long = (Together(families, cases, 0, on_close(), each) for each in (True, False))
+    kind = kinds.several(*(EvenKind.of(size, 1) for size in sizes), wide=True)
+    made = Scenario(kind, on_close(), results=("sum", "highest"))
     for watermark, slices in ((0, range(6)), (2, range(6, 12)), (4, []), (9, range(12, 20)), (19, []), (60, [40])):
-        came = [(index * MS, key, key + index) for index in slices for key in range(40)]
-        got, wanted = (each.step(came, watermark)[0] for each in (wide, long))
-        assert all(got[place] == row for place, row in wanted.items())
+        made.step([(index * MS, key, key + index) for index in slices for key in range(40)], watermark)
+    assert made.seen["final"] > 1000
 
 
 @pytest.mark.parametrize("seed", seeds(1, 6))
 @pytest.mark.parametrize("drained", [False, True])
 def test_changes_side_by_side_are_of_all_columns_together(drained, seed):
-    families, begin, step = SIDE_BY_SIDE, 0, MS
-    cases = [CASES["sum"], CASES["rows"]]
-    wide = Together(families, cases, 0, on_change(drained), wide=True)
-    closed = Together(families, cases, 0, on_close(), wide=True)
+    rng = random.Random(seed)
+    kind = kinds.side_by_side(rng)
+    wide, closed = (Scenario(kind, trigger, results=("sum", "rows")) for trigger in (on_change(drained), on_close()))
     last, seen = {}, 0
-    for came, watermark, clock in stream(random.Random(seed), begin, step, late=False):
-        changed = by_end(wide.step(came, watermark, clock)[0])
-        every = by_end(closed.step(came, watermark, clock)[0])
+    for records, watermark, now in random_stream(rng, kind, batches=25, late=False):
+        changed = by_end(wide.emit(records, watermark, now))
         wanted = {}
-        for (key, end), row in sorted(every.items()):
-            if last.get(key) != (end - MS, row):
-                before = last.get(key)
-                if before is None or before[1] != row or before[0] != end - MS:
-                    wanted[key, end] = row
+        for (key, end), row in sorted(
+            by_end(closed.step(records, watermark, now)).items(), key=lambda each: each[0][1]
+        ):
+            if last.get(key, (end - MS, None)) != (end - MS, row):
+                wanted[key, end] = row
             last[key] = end, row
-        finals = {place: row for place, row in changed.items() if any(each is not None for each in row.values())}
-        assert finals == wanted
+        assert changed == wanted
         seen += len(wanted)
     assert seen > 30
 
 
 def by_end(found):
+    """The results side by side, by key and end; tombstones have none."""
     rows_ = {}
-    for (number, kind, key, _, end), (row, _) in found.items():
+    for (kind, key, part, _, end), (row, _) in found.items():
         if kind != "drained":
-            rows_.setdefault((key, end), {})[number] = row
+            rows_.setdefault((key, end), {})[part] = row[1:]
     return rows_
 
 
-def test_bounded_input_side_by_side_equals_the_stream():
-    families, begin, step = SIDE_BY_SIDE, 0, MS
-    together = Together(families, [CASES["sum"], CASES["highest"]], 10_000 * step, on_close(), wide=True)
-    got, taken = {}, []
-    for came, watermark, clock in stream(random.Random(4), begin, step):
-        got |= together.step(came, watermark, clock)[0]
-        taken += came
-    shape = together.shape
-    trees = together.bucket().families[0].trees and [tree for each in together.bucket().families for tree in each.trees]
-    block = fold(shape, [block_of(shape, together.cases, together.inside(taken))])
-    assert rows(shape, all_frames(shape, trees, block, True)) == got
-    assert len(got) > 5
-
-
 def test_a_row_that_no_family_takes_is_late_for_all():
-    together = Together([Even(2 * MS, 2 * MS), Even(10 * MS, 10 * MS)], [CASES["sum"]], 0, on_close())
-    together.step([(25 * MS, 1, 1)], 24, 0)
-    _, late = together.step([(5 * MS, 1, 2), (21 * MS, 1, 4), (25 * MS, 1, 8)], 24, 0)
+    made = Scenario(kinds.several(EvenKind.of(2, 2), EvenKind.of(10, 10)), on_close(), results=("sum",))
+    made.step([(25 * MS, 1, 1)], 24)
+    made.step([(5 * MS, 1, 2), (21 * MS, 1, 4), (25 * MS, 1, 8)], 24)
+    (late,) = made.late
     assert (late.all, late.some) == (1, 1)
     assert [refused.rows.records.sum() for refused in late.refused] == [2, 1]
 

@@ -58,7 +58,7 @@ class Ticks(Due):
 
 
 class Pair(NamedTuple):
-    """A window of a key; `part` is its place among the kinds of a call."""
+    """A window of a key; `part` is its place among the kinds of a call that have rows of their own."""
 
     part: int
     key: Any

@@ -7,7 +7,6 @@ they would be without the records since the last firing.
 
 from collections import Counter, defaultdict
 from functools import cached_property
-from itertools import zip_longest
 
 from slicing.triggers.accumulation import DISCARDING
 from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, PAIRS, TOUCHED, WAITING
@@ -70,10 +69,15 @@ class Expected:
         return rows
 
     def beside(self, rows):
-        """The windows that are in rows of others, which end with them."""
-        ends = {(kind, key, end) for kind, key, *_, end in rows}
-        windows = ((kind, key, end, self.windows.get(key, {})) for kind, key, end in ends)
-        return dict(row(held, kind, key, p) for kind, key, end, held in windows for p in held if p.end == end)
+        """The windows that are in rows of others, which end with them, as rows of their own."""
+        found = {}
+        for kind, key, end in {(kind, key, end) for kind, key, *_, end in rows}:
+            for place in (place for place in self.windows.get(key, {}) if place.end == end):
+                old = self.before.get(key, {}).get(place, [])
+                is_again = kind == "correction"
+                name, shown = self.correction(key, place, old) if is_again else row(self.windows[key], kind, key, place)
+                found |= {name: shown} if shown[0] else {}
+        return found
 
     def mark(self, key, place, record):
         """What tells a record in a window from all others; windows that merge have their records in common."""
@@ -297,13 +301,18 @@ class Call:
         for each in self.parts:
             self.verdicts.append([])
             found.append(each.step(valid, 1000 * self.watermark, now, self.verdicts[-1]))
-        leads = self.parts[: len(self.kind.leads)]
-        early = self.due.early(leads) if self.due else [((), ())] * len(leads)
-        for part, (each, some, chosen) in enumerate(zip_longest(self.parts, found, early, fillvalue=((), ()))):
-            some = some if each in leads else each.beside(rows)
-            for (kind, key, place), values in each.finish(some, *chosen).items():
-                rows[kind, key, part, *place] = values
+        leads = [part for part, each in enumerate(self.parts) if each.kind in self.kind.leads]
+        early = self.due.early([self.parts[part] for part in leads]) if self.due else [((), ())] * len(leads)
+        for part, chosen in zip(leads, early, strict=True):
+            rows |= self.finished(part, found[part], *chosen)
+        for part in {*range(len(self.parts))} - {*leads}:
+            rows |= self.finished(part, self.parts[part].beside(rows), ())
         return rows
+
+    def finished(self, part, rows, *chosen):
+        """The rows of one of the kinds, in a micro-batch which ends with that for it."""
+        rows = self.parts[part].finish(rows, *chosen)
+        return {(kind, key, part, *place): values for (kind, key, place), values in rows.items()}
 
     def late(self):
         """Of the last micro-batch, the records that a window has refused, and whether all windows have."""

@@ -105,7 +105,7 @@ class Kind:
 
     @property
     def leads(self) -> tuple["Kind", ...]:
-        """The first of these, which have rows of their own; others are beside them in rows of the same end."""
+        """Those of these with rows of their own; others are beside them, in the row of the same end."""
         return self.parts
 
     def over(self, *contents) -> "Kind":

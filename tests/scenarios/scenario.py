@@ -268,11 +268,13 @@ class Scenario:
     def beside(self, frame, keys, ends):
         """The windows that are in the rows of others, as if they had rows of their own."""
         others, found = [at for at in range(len(self.families)) if at != frame.family], {}
-        for part, side in zip(others, frame.aligned, strict=False):
+        for at, (part, side) in enumerate(zip(others, frame.aligned, strict=False)):
             starts = self.families[part].window_start(side.windows).tolist()
             assert self.families[part].window_end(side.windows).tolist() == ends
-            for key, start, end, row in zip(keys, starts, ends, self.results(side), strict=True):
-                found |= {(frame.kind, key, part, start, end): (row, None)} if row[0] else {}
+            old = self.results(frame.old.aligned[at]) if frame.old is not None else [None] * len(frame)
+            for key, start, end, row, before in zip(keys, starts, ends, self.results(side), old, strict=True):
+                shown = {(frame.kind, key, part, start, end): (row, before if before and before[0] else None)}
+                found |= shown if row[0] else {}
         return found
 
     def results(self, frame):

@@ -74,20 +74,20 @@ def scenario(rng, name, trigger, grace=None):
     return made
 
 
-def stepped(rng, made, batches=16, fails=0.1):
+def stepped(rng, made, batches=16, fails=0.1, most=12):
     """Yield the rows of each micro-batch of a random stream; some micro-batches fail first, and run again."""
-    for records, watermark, now in [*stream(rng, made.kind, batches=batches), ([], END, END)]:
+    for records, watermark, now in [*stream(rng, made.kind, batches=batches, most=most), ([], END, END)]:
         if rng.random() < fails:
             made.fail(records, watermark, now, rng.choice([0, 1, 1000]))
         yield made.step(records, watermark, now, partitions=rng.choice([1, 1, 2, 3]))
 
 
-def fired(name, of, trigger, batches=None, **options):
-    """How often what has fired, of streams until there is enough of it, each one to its end."""
+def fired(name, of, trigger, **options):
+    """How often windows have fired early, in streams with more and more records until it is often enough."""
     rng, seen = random.Random(f"{name} {of}"), 0
-    for _ in range(8):
+    for most in (12, 12, 24, 48, 96):
         made = scenario(rng, name, trigger)
-        for _ in stepped(rng, made, batches or (8 if made.content == MIXED else 16), **options):
+        for _ in stepped(rng, made, 8 if made.content == MIXED else 16, most=most, **options):
             pass
         made.drain()
         seen += made.seen["early"]

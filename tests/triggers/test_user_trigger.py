@@ -116,15 +116,16 @@ class Quietly(Pairs):
 
 
 class Half(Pairs):
-    """What `Halfway` does."""
+    """What `Halfway` does, which is asked when the watermark has moved."""
 
     def __init__(self, trigger):
         super().__init__(trigger)
-        self.fired = set()
+        self.fired, self.watermark = set(), None
 
     def chosen(self, pairs, batch):
+        has_moved, self.watermark = batch.watermark != self.watermark, batch.watermark
         past = {pair for pair in pairs if batch.watermark >= pair.place.start // 2 + pair.place.end // 2}
-        fires = past - self.fired
+        fires = past - self.fired if has_moved else set()
         self.fired |= fires
         return fires, ()
 
