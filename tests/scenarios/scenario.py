@@ -262,7 +262,9 @@ class Scenario:
                     later = [p for p in found if p[1] == key and p[3] <= start and end <= p[4] and p[0] != "merged"]
                     assert not later, "what is taken back comes before what takes its place"
                 found[place] = row, before if before and before[0] else None
-            found |= self.beside(frame, keys, ends)
+            beside = self.beside(frame, keys, ends)
+            assert not found.keys() & beside.keys(), "a window is in one row"
+            found |= beside
         return found
 
     def beside(self, frame, keys, ends):
