@@ -11,16 +11,14 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, block_of, moment
-from test_several import Alone, rows
+from oracle import CASES
+from scenarios.kinds import even
+from scenarios.scenario import Scenario
 
 import combinators as C
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.choice import choose
-from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import ResultOverflow, RowFailure, TooLarge
-from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_close
 from slicing.windows.families.even import Even
 
@@ -53,31 +51,28 @@ def windows_of(family, time):
 @pytest.mark.parametrize("seed", range(12))
 def test_a_grace_that_changes_on_a_live_checkpoint(seed):
     """A window takes records until it is emitted, and is emitted once: by the grace of the start that emits it."""
-    rng, family, case, store = random.Random(seed), Even(10 * MS, 2 * MS), CASES["sum"], MemoryStore()
-    alone = Alone(family, [case], 0, on_close())
-    trees = [choose(each, family) for each in alone.shape.kernels]
+    rng, family, case = random.Random(seed), Even(10 * MS, 2 * MS), CASES["sum"]
+    made = Scenario(even.Even.of(10, 2), on_close(), results=(case,))
     open_from, held, emitted, refused = family.first_open(0), defaultdict(list), {}, 0
     for number, (came, watermark) in enumerate(stream(rng, 0, MS, count=60)):
         grace = 0 if number == 0 else rng.choice([0, 0, 3, 11]) * MS if number % 10 == 0 else grace  # noqa: F821
-        bucket = SlicedBucket(alone.shape, trees, grace, FINGERPRINT, store, on_close())
-        late = bucket.accept([block_of(alone.shape, alone.cases, came)])
-        refused += late.all + late.some
+        made.grace = grace
+        got = made.emit(came, watermark)
+        refused += sum(late.all + late.some for late in made.late)
         for time, key, value in came:
             for window, _, _ in windows_of(family, time):
                 if window >= open_from:
                     held[window, key].append(value)
-        got = rows(alone.shape, bucket.close(moment(watermark)))
-        until = max(open_from, family.first_open(bucket.head.watermark, grace))
+        until = max(open_from, family.first_open(1000 * made.watermark, grace))
         wanted = {
-            (0, "final", key, family.window_start(window), family.window_end(window)): case.truth(values)
+            ("final", key, 0, family.window_start(window), family.window_end(window)): case.truth(values)
             for (window, key), values in held.items()
             if open_from <= window < until
         }
-        assert {place: row[0] for place, (row, _) in got.items()} == wanted
+        assert {place: row[1] for place, (row, _) in got.items()} == wanted
         assert not emitted.keys() & got.keys(), "a window is emitted once"
         emitted |= got
         open_from = until
-        bucket.check()
     assert len(emitted) > 30
     assert refused > 3
 

@@ -1,152 +1,41 @@
 """Several windows of one call: their nodes, windows side by side, and what such calls refuse.
 
-Which rows several windows emit, each in rows of its own, is asked in `test_scenarios.py`. Streams have disorder,
-records that are late for some families and not for others, gaps, and closes over many windows at once; some families
-close in every micro-batch, others seldom.
+Which rows several windows emit, each in rows of its own or side by side, is asked in `test_scenarios.py`. Streams have
+disorder, records that are late for some families and not for others, gaps, and closes over many windows at once; some
+families close in every micro-batch, others seldom.
 """
 
 import random
 from collections import Counter
-from functools import cache, partial
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, block_of, columns_of, moment, seeds, shape_of
+from oracle import CASES, block_of, seeds, shape_of
+from scenarios.kinds import KINDS
+from scenarios.kinds import several as kinds
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
+from scenarios.streams import stream
 
-from slicing.assembly.choice import choose
 from slicing.content.block import concat
 from slicing.content.folding import fold
 from slicing.content.marks import of_keys
-from slicing.engines.bounded import all_frames
-from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
 from slicing.state import slice_groups
 from slicing.state.lists import PageLists
-from slicing.state.store import MemoryStore
-from slicing.triggers.emission import early, on_change, on_close, on_update
-from slicing.windows.families.by_edges import ByEdges
-from slicing.windows.families.cumulating import Cumulating
-from slicing.windows.families.even import Even
-from slicing.windows.families.several import several
-from slicing.windows.families.stepped import Stepped
+from slicing.triggers.emission import early, on_change, on_close
 from slicing.windows.sets import windows_of_call
-from slicing.windows.time.edges import Every, Listed
-from slicing.windows.time.local import Local
-from slicing.windows.time.zones import Zone
 from slicing.windows.window import cumulating, hopping, tumbling
 
-MS, HOUR = 1000, 3600 * 10**6
-
-
-@cache
-def sets():
-    """Families that are asked for together, the instant at which streams begin, and a step of theirs."""
-    berlin = Zone.of("Europe/Berlin")
-    return {
-        "ends together": ([Even(5 * MS, MS), Even(30 * MS, MS), Even(60 * MS, MS)], 0, MS),
-        "seldom beside always": ([Even(10 * MS, 2 * MS), Even(60 * MS, 60 * MS)], 0, 2 * MS),
-        "longest in the middle": ([Even(12 * MS, 4 * MS), Even(40 * MS, 20 * MS), Even(2 * MS, 2 * MS)], 0, 2 * MS),
-        "other edges": ([Even(7 * MS, 7 * MS), Even(30 * MS, 5 * MS)], 0, MS),
-        "gaps": ([Even(2 * MS, 10 * MS), Even(3 * MS, 15 * MS, 5 * MS)], 0, MS),
-        "cumulating": ([Cumulating(Every(60 * MS), Every(5 * MS)), Even(20 * MS, 5 * MS)], 0, 2 * MS),
-        "lists": (
-            [ByEdges(Listed([0, 30 * MS, 95 * MS]), Listed([20 * MS, 90 * MS, 300 * MS])), Even(6 * MS, 3 * MS)],
-            0,
-            MS,
-        ),
-        "a zone": ([Stepped(Local("day", 1, berlin), 1, 1), Even(6 * HOUR, HOUR)], 1_774_656_000 * 10**6, 5 * HOUR),
-    }
-
-
-SUBTRACTED = ("ends together", "seldom beside always", "longest in the middle")
+MS = 1000
+SUBTRACTED = ("several that end together", "several, one seldom", "several, the longest in the middle")
 """Of these a family has a two-layer tree."""
 
 
-class Alone:
-    """One family with a bucket of its own."""
-
-    def __init__(self, family, cases, grace, emission):
-        self.family, self.cases = family, cases
-        self.shape = shape_of(family, cases)
-        trees = [choose(kernel, family) for kernel in self.shape.kernels]
-        self.bucket = partial(SlicedBucket, self.shape, trees, grace, FINGERPRINT, MemoryStore(), emission)
-
-    def step(self, records, watermark, now=0):
-        bucket = self.bucket()
-        late = bucket.accept([block_of(self.shape, self.cases, self.inside(records))])
-        return rows(self.shape, bucket.close(moment(watermark, now))), late
-
-    def inside(self, records):
-        return [each for each in records if not self.family.in_gap(self.family.slice_at(each[0]))]
-
-
-class Together:
-    """Several families in one bucket."""
-
-    def __init__(self, families, cases, grace, emission, wide=False):
-        self.family, self.cases = several(families), cases
-        self.shape = shape_of(self.family, cases)
-        over = [self.shape.over(family) for family in self.family.families]
-        trees = [choose(kernel, each.family) for each in over for kernel in each.kernels]
-        self.bucket = partial(SlicedBucket, self.shape, trees, grace, FINGERPRINT, MemoryStore(), emission, wide)
-
-    step, inside = Alone.step, Alone.inside
-
-
-def results_of(shape, frame):
-    """What a frame shows, row by row."""
-    return [list(row) for row in zip(*columns_of(shape, frame), strict=True)]
-
-
-def rows(shape, frames):
-    """Rows by (family, kind, key, start, end): results, and those they replace; what is beside counts as its own."""
-    found = {}
-    for frame in frames:
-        others = [number for number in range(len(shape.family.families)) if number != frame.family]
-        sides = [(frame.family, frame), *zip(others, frame.aligned, strict=False)]
-        for number, side in sides:
-            old = frame.old
-            if old is not None and number != frame.family:
-                old = old.aligned[others.index(number)]
-            own = shape.over(shape.family.families[number])
-            start, end = own.family.window_start(side.windows), own.family.window_end(side.windows)
-            keys = side.names["k0"].take(pa.array(side.keys)).to_pylist()
-            assert frame is side or np.array_equal(end, shape.family.families[frame.family].window_end(frame.windows))
-            before = results_of(own, old) if old is not None else [None] * len(side)
-            for at, result in enumerate(results_of(own, side)):
-                place = number, frame.kind, keys[at], int(start[at]), int(end[at])
-                assert place not in found, "a window goes out once in a micro-batch"
-                if side.records[at] or frame.kind == "drained":
-                    found[place] = result, before[at] if old is not None and old.records[at] else None
-    return found
-
-
-def stream(rng, begin, step, late=True):
-    """Micro-batches: records, the watermark and the clock in milliseconds."""
-    now = begin
-    watermark = 0
-    clock = begin // 1000
-    for _ in range(25):
-        spread = 60 * step if late and rng.random() < 0.3 else 6 * step
-        count = rng.choice([0, 1, 5, 20])
-        yield (
-            [
-                (max(0, now + rng.randrange(-spread, 2 * step)), rng.randrange(3), rng.randrange(-50, 100))
-                for _ in range(count)
-            ],
-            watermark := max(watermark, (now - rng.randrange(7 * step, 9 * step)) // 1000),
-            clock,
-        )
-        now += rng.choice([0, step // 4, step, 4 * step, 80 * step if rng.random() < 0.1 else 0])
-        clock += rng.randrange(30)
-    yield [], 1 << 43, clock
-
-
-def check(together):
+def check(made):
     """What two-layer nodes hold, with what waits for them, is a fold of the slices they are of."""
-    bucket = together.bucket()
+    bucket = made.bucket()
     bucket.check()
     seen = 0
     for walker in bucket.families:
@@ -177,62 +66,24 @@ def records_by_key(blocks):
     return +found
 
 
-EMISSIONS = {
-    "close": on_close(),
-    "update": on_update(),
-    "newest": on_update(latest_only=True),
-    "corrections": on_close(corrections=True),
-    "old": on_close(corrections=True, old=True),
-    "discarding": on_close(corrections=True, discarding=True),
-    "ticks": early(every="20 milliseconds"),
-}
+TRIGGERS = {"close": on_close(), "corrections": on_close(corrections=True), "ticks": early(every="20 milliseconds")}
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("emission", ["close", "corrections", "ticks"])
+@pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("name", SUBTRACTED)
-def test_two_layer_nodes_hold_the_slices_that_they_are_of(name, emission):
+def test_two_layer_nodes_hold_the_slices_that_they_are_of(name, trigger):
     """Late ones that wait for them apart; rows are compared with raw records in `test_scenarios.py`."""
-    families, begin, step = sets()[name]
-    together, seen = Together(families, [CASES["sum"], CASES["highest"]], 5 * step, EMISSIONS[emission]), 0
-    for came, watermark, clock in stream(random.Random(2), begin, step):
-        together.step(came, watermark, clock)
-        seen += check(together)
-    assert seen > 3
-
-
-SIDE_BY_SIDE = [Even(5 * MS, MS), Even(12 * MS, MS), Even(24 * MS, MS)]
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("seed", seeds(1, 6))
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_windows_side_by_side_are_those_in_rows_of_their_own(emission, seed):
-    """Where a row goes out every window that ends there has its current result in it, and none if it is empty."""
-    families, begin, step, emission = SIDE_BY_SIDE, 0, MS, EMISSIONS[emission]
-    cases, grace = [CASES["sum"], CASES["highest"]], 5 * step * (seed % 2 == 0)
-    wide = Together(families, cases, grace, emission, wide=True)
-    long = Together(families, cases, grace, emission)
-    truth = [Alone(family, cases, 1 << 50, on_update()) for family in families]
-    held = {}
-    for came, watermark, clock in stream(random.Random(seed), begin, step, late=False):
-        got, wanted = (each.step(came, watermark, clock)[0] for each in (wide, long))
-        for number, each in enumerate(truth):
-            for (_, _, *place), (row, _) in each.step(came, 0, clock)[0].items():
-                held[(number, *place)] = row
-        assert all(got[place] == row for place, row in wanted.items()), "no row is missing"
-        ends = {(kind, key, end) for _, kind, key, _, end in wanted}
-        for (number, kind, key, start, end), (row, _) in got.items():
-            assert (kind, key, end) in ends, "a row goes out if one of its windows does"
-            if "discarding" not in str(emission):
-                assert row == held[number, key, start, end]
-        if "discarding" in str(emission):
-            continue
-        leads = {(kind, key, end) for number, kind, key, _, end in got if number == 2}
-        for number, key, start, end in held:
-            for kind in ("final", "update", "early", "correction"):
-                if (kind, key, end) in leads:
-                    assert (number, kind, key, start, end) in got, "its result is there, whoever was touched"
+    rng, seen = random.Random(f"{name} {trigger}"), 0
+    for _ in range(4):  # streams, until nodes have been looked at often enough
+        kind = KINDS[name](rng)
+        made = Scenario(kind, TRIGGERS[trigger], 5 * kind.step, results=("sum", "highest"))
+        for records, watermark, now in stream(rng, kind, batches=40):
+            made.emit(records, watermark, now)
+            seen += check(made)
+        if seen > 10:
+            break
+    assert seen > 10
 
 
 @pytest.mark.parametrize("sizes", [(3, 8), (2, 30)])
@@ -240,64 +91,48 @@ def test_windows_side_by_side_are_those_in_rows_of_their_own(emission, seed):
 def test_windows_side_by_side_that_close_many_at_once(sizes, cut_bytes, monkeypatch):
     """Slices that are in slice groups before they enter are read once, however many frames the windows fill."""
     monkeypatch.setattr(slice_groups, "CUT_BYTES", cut_bytes)
-    families, cases = [Even(size * MS, MS) for size in sizes], [CASES["sum"], CASES["highest"]]
-    wide, long = (Together(families, cases, 0, on_close(), each) for each in (True, False))
+    kind = kinds.several(*(Even.of(size, 1) for size in sizes), wide=True)
+    made = Scenario(kind, on_close(), results=("sum", "highest"))
     for watermark, slices in ((0, range(6)), (2, range(6, 12)), (4, []), (9, range(12, 20)), (19, []), (60, [40])):
-        came = [(index * MS, key, key + index) for index in slices for key in range(40)]
-        got, wanted = (each.step(came, watermark)[0] for each in (wide, long))
-        assert all(got[place] == row for place, row in wanted.items())
+        made.step([(index * MS, key, key + index) for index in slices for key in range(40)], watermark)
+    assert made.seen["final"] > 1000
 
 
 @pytest.mark.parametrize("seed", seeds(1, 6))
 @pytest.mark.parametrize("drained", [False, True])
 def test_changes_side_by_side_are_of_all_columns_together(drained, seed):
-    families, begin, step = SIDE_BY_SIDE, 0, MS
-    cases = [CASES["sum"], CASES["rows"]]
-    wide = Together(families, cases, 0, on_change(drained), wide=True)
-    closed = Together(families, cases, 0, on_close(), wide=True)
+    rng = random.Random(seed)
+    kind = kinds.side_by_side(rng)
+    wide, closed = (Scenario(kind, trigger, results=("sum", "rows")) for trigger in (on_change(drained), on_close()))
     last, seen = {}, 0
-    for came, watermark, clock in stream(random.Random(seed), begin, step, late=False):
-        changed = by_end(wide.step(came, watermark, clock)[0])
-        every = by_end(closed.step(came, watermark, clock)[0])
+    for records, watermark, now in stream(rng, kind, batches=25, late=False):
+        changed = by_end(wide.emit(records, watermark, now))
         wanted = {}
-        for (key, end), row in sorted(every.items()):
-            if last.get(key) != (end - MS, row):
-                before = last.get(key)
-                if before is None or before[1] != row or before[0] != end - MS:
-                    wanted[key, end] = row
+        for (key, end), row in sorted(
+            by_end(closed.step(records, watermark, now)).items(), key=lambda each: each[0][1]
+        ):
+            if last.get(key, (end - MS, None)) != (end - MS, row):
+                wanted[key, end] = row
             last[key] = end, row
-        finals = {place: row for place, row in changed.items() if any(each is not None for each in row.values())}
-        assert finals == wanted
+        assert changed == wanted
         seen += len(wanted)
     assert seen > 30
 
 
 def by_end(found):
+    """The results side by side, by key and end; tombstones have none."""
     rows_ = {}
-    for (number, kind, key, _, end), (row, _) in found.items():
+    for (kind, key, part, _, end), (row, _) in found.items():
         if kind != "drained":
-            rows_.setdefault((key, end), {})[number] = row
+            rows_.setdefault((key, end), {})[part] = row[1:]
     return rows_
 
 
-def test_bounded_input_side_by_side_equals_the_stream():
-    families, begin, step = SIDE_BY_SIDE, 0, MS
-    together = Together(families, [CASES["sum"], CASES["highest"]], 10_000 * step, on_close(), wide=True)
-    got, taken = {}, []
-    for came, watermark, clock in stream(random.Random(4), begin, step):
-        got |= together.step(came, watermark, clock)[0]
-        taken += came
-    shape = together.shape
-    trees = together.bucket().families[0].trees and [tree for each in together.bucket().families for tree in each.trees]
-    block = fold(shape, [block_of(shape, together.cases, together.inside(taken))])
-    assert rows(shape, all_frames(shape, trees, block, True)) == got
-    assert len(got) > 5
-
-
 def test_a_row_that_no_family_takes_is_late_for_all():
-    together = Together([Even(2 * MS, 2 * MS), Even(10 * MS, 10 * MS)], [CASES["sum"]], 0, on_close())
-    together.step([(25 * MS, 1, 1)], 24, 0)
-    _, late = together.step([(5 * MS, 1, 2), (21 * MS, 1, 4), (25 * MS, 1, 8)], 24, 0)
+    made = Scenario(kinds.several(Even.of(2, 2), Even.of(10, 10)), on_close(), results=("sum",))
+    made.step([(25 * MS, 1, 1)], 24)
+    made.step([(5 * MS, 1, 2), (21 * MS, 1, 4), (25 * MS, 1, 8)], 24)
+    (late,) = made.late
     assert (late.all, late.some) == (1, 1)
     assert [refused.rows.records.sum() for refused in late.refused] == [2, 1]
 
@@ -331,6 +166,6 @@ def test_what_windows_of_one_call_must_be():
 
 def test_what_is_of_keys_only_is_not_of_others():
     """A block beside another goes by its names, however these are numbered."""
-    shape = shape_of(Even(MS, MS), [CASES["sum"]])
+    shape = shape_of(tumbling("1 millisecond").family, [CASES["sum"]])
     one, other = (block_of(shape, [CASES["sum"]], [(0, key, 1) for key in keys]) for keys in ((1, 2), (2, 3)))
     assert len(of_keys(concat(shape, [one]), other)) == 1

@@ -7,19 +7,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from oracle import ARRIVED, CASES, FINGERPRINT, block_of, moment, records_of, shape_of
-from test_several import rows
+from oracle import ARRIVED, FINGERPRINT, CountingStore
+from scenarios.kind import CONTENTS, MIXED, PARTIALS, RECORDS, Kind
+from scenarios.scenario import Scenario
 
-from slicing.assembly.choice import EAGER, choose
-from slicing.content.records import decode_records, encode_records
-from slicing.engines.eager.bucket import EagerBucket
-from slicing.engines.mixed import MixedBucket
-from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.state.format.header import Header
 from slicing.state.format.zone_tables import MARGIN, difference, part
-from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_change, on_close, on_update
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.cumulating import Cumulating
@@ -29,6 +24,7 @@ from slicing.windows.families.stepped import Stepped
 from slicing.windows.time.edges import Listed
 from slicing.windows.time.local import Local
 from slicing.windows.time.zones import SECOND, Zone
+from slicing.windows.window import Timed
 
 HOUR, DAY = 3600, 86_400
 NOW = 1_790_000_000  # September 2026
@@ -46,24 +42,20 @@ def zone(*, before=(), moved=None, by=HOUR):
 
 def bucket(of, store, each="day"):
     family = Stepped(Local(each, 1, of), 1, 1)
-    shape = shape_of(family, [CASES["sum"]])
-    prints = fingerprint_of(shape, ["partials"], [["v"]], "1")
-    return family, shape, SlicedBucket(shape, [choose(shape.kernels[0], family)], 0, prints, store, on_close())
+    return family, Trial(family, PARTIALS, "close").bucket(store)
 
 
 def run(of, store, seconds, watermark, each="day"):
     """One micro-batch; the rows by start and end."""
-    _, shape, live = bucket(of, store, each)
-    late = live.accept([block_of(shape, [CASES["sum"]], [(second * SECOND, 1, 1) for second in seconds])])
-    found = rows(shape, live.close(moment(watermark * 1000)))
-    live.check()
-    return {(start // SECOND, end // SECOND): row[0] for (_, _, _, start, end), (row, _) in found.items()}, late.all
+    trial = Trial(Stepped(Local(each, 1, of), 1, 1), PARTIALS, "close")
+    found, late, _ = trial.step(store, seconds, watermark)
+    return {(start // SECOND, end // SECOND): row[0] for (*_, start, end), (row, _) in found.items()}, late
 
 
 @pytest.mark.parametrize("early", [(1172,), (1172, 0), (1200, 1172, 0, 3600)])
 def test_rows_before_1970_that_a_package_leaves_out_do_not_matter(early, caplog):
     """As of Amsterdam, Oslo, Stockholm, Copenhagen and Reykjavik, which packages keep or leave out."""
-    store = MemoryStore()
+    store = CountingStore()
     run(zone(before=early), store, [NOW + 100, NOW + 5 * DAY], NOW)
     with caplog.at_level(logging.WARNING, "slicing"):
         found, late = run(zone(), store, [NOW + 200], NOW + 9 * DAY)
@@ -78,11 +70,11 @@ def test_rows_before_1970_that_a_package_leaves_out_do_not_matter(early, caplog)
 
 def test_the_rule_of_a_later_year_is_taken_over():
     """A change that no slice has reached is moved by an hour: the day that it is in is longer by that much."""
-    store, moved = MemoryStore(), SUMMER[24]
+    store, moved = CountingStore(), SUMMER[24]
     run(zone(), store, [moved - 3 * DAY], moved - 3 * DAY)
     after = zone(moved=moved, by=2 * DAY)
     found, _ = run(after, store, [moved - DAY + 100, moved + DAY], moved + 9 * DAY)
-    family, _, _ = bucket(after, MemoryStore())
+    family, _ = bucket(after, CountingStore())
     wanted = {}
     for second in (moved - 3 * DAY, moved - DAY + 100, moved + DAY):
         index = family.slice_at(second * SECOND)
@@ -92,7 +84,7 @@ def test_the_rule_of_a_later_year_is_taken_over():
 
 
 def test_other_edges_of_slices_that_are_there_are_refused():
-    store, moved = MemoryStore(), SUMMER[20]
+    store, moved = CountingStore(), SUMMER[20]
     run(zone(), store, [moved - DAY, moved + DAY], moved - 2 * DAY)
     with pytest.raises(
         StateMismatch, match="time zone data of Europe/Somewhere have changed for windows that the checkpoint holds"
@@ -107,7 +99,7 @@ def test_other_edges_of_slices_that_are_there_are_refused():
 def test_random_changes_of_the_data_are_told_by_the_edges(seed):
     """Refused if and only if a slice that is there would have another edge; else rows are those of one table."""
     rng = random.Random(seed)
-    store, first = MemoryStore(), NOW + rng.randrange(300) * DAY
+    store, first = CountingStore(), NOW + rng.randrange(300) * DAY
     seconds = sorted(first + rng.randrange(40 * DAY) for _ in range(30))
     each = rng.choice(["day", "hour", "month"])
     run(zone(), store, seconds, seconds[0], each)
@@ -115,8 +107,8 @@ def test_random_changes_of_the_data_are_told_by_the_edges(seed):
         moved=rng.choice(SUMMER[15:30]), by=rng.choice([HOUR, -HOUR, 3 * DAY]), before=rng.choice([(), (7, 8)])
     )
     spans = Header.from_text(store.text).spans()
-    family = bucket(zone(), MemoryStore(), each)[0]
-    other = bucket(after, MemoryStore(), each)[0]
+    family = bucket(zone(), CountingStore(), each)[0]
+    other = bucket(after, CountingStore(), each)[0]
     indices = np.arange(int(spans[:, 0].min()), int(spans[:, 1].max()) + 1)
     same = np.array_equal(family.slice_start(indices), other.slice_start(indices))
     try:
@@ -147,42 +139,24 @@ EMISSIONS = {
 
 
 class Trial:
-    """A bucket by some data of its zone; what its engine is shipped, and what it emits."""
+    """A bucket by some data of its zone, and what it emits."""
 
-    def __init__(self, family, engine, emission):
-        self.emission, grace = EMISSIONS[emission]
-        self.grace, self.engine = grace * SECOND, engine
-        cases = {"sliced": [CASES["sum"]], "eager": [CASES["sum"]], "mixed": [CASES["sum"], ARRIVED]}[engine]
-        self.cases, self.shape = cases, shape_of(family, cases)
-        contents = {"sliced": ["partials"], "eager": ["windows"], "mixed": ["partials", "windows"]}[engine]
-        self.prints = fingerprint_of(self.shape, contents, [["v"]] * len(cases), "1")
+    def __init__(self, family, content, emission):
+        trigger, grace = EMISSIONS[emission]
+        results = ("sum", ARRIVED) if content == MIXED else ("sum",)
+        self.made = Scenario(Kind(Timed(family, "")), trigger, grace * SECOND, content, results)
+        contents = {PARTIALS: ["partials"], RECORDS: ["windows"], MIXED: ["partials", "windows"]}[content]
+        self.made.fingerprint = fingerprint_of(self.made.shape, contents, [["v"]] * len(results), "1")
 
     def bucket(self, store):
-        arguments = [[i] for i in range(len(self.cases))]
-        if self.engine == "eager":
-            return EagerBucket(self.shape, arguments, self.grace, self.prints, store, self.emission)
-        over = [self.shape.over(family) for family in self.shape.family.families]
-        trees = [choose(kernel, each.family) for each in over for kernel in each.kernels]
-        if self.engine == "mixed":
-            trees = [trees[0], EAGER]
-            return MixedBucket(self.shape, trees, arguments, self.grace, self.prints, store, self.emission)
-        return SlicedBucket(self.shape, trees, self.grace, self.prints, store, self.emission)
-
-    def shipped(self, records):
-        found = []
-        if self.engine != "eager":
-            found.append(block_of(self.shape.select((0,)), self.cases[:1], records))
-        if self.engine != "sliced":
-            columns = records_of(self.shape, self.cases, records)
-            found.append(decode_records(self.shape, encode_records(self.shape, columns)))
-        return found
+        self.made.stores[0] = store
+        return self.made.bucket()
 
     def step(self, store, seconds, watermark):
         """The rows of a micro-batch, and how many records were late for all windows, and for some."""
-        live = self.bucket(store)
-        late = live.accept(self.shipped([(second * SECOND, 1, second % 97) for second in seconds]))
-        found = rows(self.shape, live.close(moment(watermark * 1000)))
-        live.check()
+        self.made.stores[0] = store
+        found = self.made.emit([(second * SECOND, 1, second % 97) for second in seconds], watermark * 1000)
+        (late,) = self.made.late
         return found, late.all, late.some
 
 
@@ -211,16 +185,16 @@ def refusal(trial, store):
     return ""
 
 
-def compared(name, engine, seed):
+def compared(name, content, seed):
     """Rows and late records after a start with other data, beside those of a stream that had these all along.
 
     Returns whether the start was refused, and how many rows there were.
     """
-    rng = random.Random(f"{name} {engine} {seed}")
+    rng = random.Random(f"{name} {content} {seed}")
     emission = rng.choice(list(EMISSIONS))
     first = SUMMER[20] + rng.randrange(-12 * DAY, 4 * DAY)
-    old, new = (Trial(FAMILIES[name](of), engine, emission) for of in (zone(), changed_data(rng, first + 4 * DAY)))
-    restart, store, alone, count = rng.randrange(1, 4), MemoryStore(), MemoryStore(), 0
+    old, new = (Trial(FAMILIES[name](of), content, emission) for of in (zone(), changed_data(rng, first + 4 * DAY)))
+    restart, store, alone, count = rng.randrange(1, 4), CountingStore(), CountingStore(), 0
     for step in range(6):
         now = first + step * rng.choice([DAY // 2, DAY, 2 * DAY])
         seconds = [now + rng.randrange(-3 * DAY, rng.choice([DAY, 5 * DAY])) for _ in range(rng.choice([0, 1, 6, 20]))]
@@ -238,19 +212,19 @@ def compared(name, engine, seed):
     return False, count
 
 
-ENGINES = [(name, engine) for name in FAMILIES for engine in ("sliced", "eager", "mixed")]
+CASES = [(name, content) for name in FAMILIES for content in CONTENTS if name != "several" or content == PARTIALS]
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize(("name", "engine"), [each for each in ENGINES if each[0] != "several" or each[1] == "sliced"])
-def test_what_is_emitted_after_a_change_is_what_the_new_data_say(name, engine):
+@pytest.mark.parametrize(("name", "content"), CASES)
+def test_what_is_emitted_after_a_change_is_what_the_new_data_say(name, content):
     """Each row and each count of late records after the start is that of the new data all along, or it is refused.
 
     Rows of before the start are by the old data, as they had been emitted.
     """
     seen = Counter()
     for seed in range(SEEDS):
-        refused, count = compared(name, engine, seed)
+        refused, count = compared(name, content, seed)
         seen["refused" if refused else "emitted"] += refused or bool(count)
         if min(seen["refused"], seen["emitted"]) == ENOUGH:
             return
@@ -264,7 +238,7 @@ def test_real_zones_without_their_rows_before_1970(name):
     short = Zone(whole.name, whole.transitions[since:], whole.offsets[since:])
     full = Zone(whole.name, (-3_000_000_000, *short.transitions), (1172, *short.offsets))
     for old, new in ((full, short), (short, full)):
-        store = MemoryStore()
+        store = CountingStore()
         run(old, store, [NOW + 100, NOW + 5 * DAY], NOW)
         found, late = run(new, store, [NOW + 200], NOW + 9 * DAY)
         assert (late, sum(found.values())) == (0, 3)
@@ -273,9 +247,9 @@ def test_real_zones_without_their_rows_before_1970(name):
 @pytest.mark.parametrize("by", [HOUR, 4 * HOUR])
 def test_the_end_of_the_last_window_that_went_out_is_held_too(by):
     """Nothing is left of the day, but its end tells which records are late: by other data it is another instant."""
-    store = MemoryStore()
+    store = CountingStore()
     moved = SUMMER[21]
-    family, _, _ = bucket(zone(), MemoryStore())
+    family, _ = bucket(zone(), CountingStore())
     end = family.window_end(family.slice_at(moved * SECOND)) // SECOND
     found, _ = run(zone(), store, [end - 100], end + 60)
     assert sum(found.values()) == 1
@@ -296,35 +270,35 @@ def listed_beside(of, length=5 * HOUR):
 def test_a_cut_that_is_stored_as_a_digest_goes_on_too():
     """Of many edges a layout has a digest, which other data of a zone change as well."""
     old, early, moved = (
-        Trial(listed_beside(of), "sliced", "close")
+        Trial(listed_beside(of), PARTIALS, "close")
         for of in (zone(), zone(before=(7,)), zone(moved=SUMMER[20], by=2 * DAY))
     )
-    store = MemoryStore()
+    store = CountingStore()
     old.step(store, [NOW + 100, NOW + 3 * DAY], NOW)
     assert Header.from_text(store.text).layout["cut"][1] == "digest"
     with pytest.raises(StateMismatch, match="time zone data of Europe/Somewhere have changed for windows"):
         moved.bucket(store)
     found, *_ = early.step(store, [NOW + 4 * DAY], NOW + 9 * DAY)
-    assert sorted(family for family, *_ in found) == [0, 0, 0, 1, 1, 1]
+    assert sorted(part for _, _, part, *_ in found) == [0, 0, 0, 1, 1, 1]
     early.step(store, [NOW + 10 * DAY], NOW + 9 * DAY)
     with pytest.raises(StateMismatch, match=r"query of another shape.*Different: cut: "):
-        Trial(listed_beside(zone(), length=6 * HOUR), "sliced", "close").bucket(store)
+        Trial(listed_beside(zone(), length=6 * HOUR), PARTIALS, "close").bucket(store)
 
 
 def test_the_part_that_is_kept_is_short():
     """Two changes a year; a record of the far future has all there are up to the year from which tables repeat."""
-    berlin, store = Zone.of("Europe/Berlin"), MemoryStore()
+    berlin, store = Zone.of("Europe/Berlin"), CountingStore()
     run(berlin, store, [NOW, NOW + 400 * DAY], NOW - DAY)
     assert len(Header.from_text(store.text).zones["Europe/Berlin"][2]) <= 4
     without = len(store.text)
-    far = MemoryStore()
+    far = CountingStore()
     run(berlin, far, [NOW, NOW + 7_900 * 365 * DAY], NOW - DAY)
     assert len(far.text) - without < 8_000
 
 
 def test_a_header_without_a_table_is_as_it_was():
     """Of windows without a zone, and of checkpoints from before: those are compared by their digests."""
-    store = MemoryStore()
+    store = CountingStore()
     run(zone(), store, [NOW], NOW - DAY)
     head = Header.from_text(store.text)
     assert set(head.zones) == {"Europe/Somewhere"}

@@ -1,107 +1,47 @@
-"""State of several windows in one bucket and of windows that never close: a golden file, and how it was made.
+"""State of several windows in one bucket and of windows that never close: a golden file, and how it goes on.
 
-`kinds.json.xz` has for each scenario the micro-batches, the header and pages after two thirds of them. It was written
-by the commit that brought it, in format 7, and is not written again::
-
-    PYTHONPATH=$PWD:$PWD/tests python tests/golden/kinds.py
+The commit that brought it wrote `kinds.json.xz`, by this file as it was then and in format 7: for each scenario the
+micro-batches, and the header and pages after two thirds of them. It is not written again.
 """
 
-import json
-import lzma
-import random
-from functools import partial
-from pathlib import Path
+from scenarios.kinds.calendar import BERLIN, HOUR, made
+from scenarios.kinds.cumulating import Cumulating
+from scenarios.kinds.even import Even
+from scenarios.kinds.several import several
+from scenarios.kinds.unbounded import Unbounded
+from scenarios.scenario import Scenario
 
-from oracle import CASES, shape_of
-from test_several import Together, sets, stream
-from test_unbounded import FAMILY, records
-
-from slicing.assembly.choice import choose
-from slicing.engines.sliced.bucket import SlicedBucket
-from slicing.engines.unbounded.bucket import UnboundedBucket
 from slicing.state.format.fingerprint import PARTIALS, fingerprint_of
-from slicing.state.store import MemoryStore
 from slicing.triggers.emission import early, on_change, on_close, on_update
+from slicing.windows.unbounded import unbounded
+from slicing.windows.window import tumbling
 
-HERE = Path(__file__).parent
+MS = 1000
 CORRECTED = on_close(corrections=True, old=True)
-
+TOGETHER = Even.of(5, 1), Even.of(30, 1), Even.of(60, 1)
+DAYS = made(tumbling("1 day", zone=BERLIN), 0, 5, 24, BERLIN, 1)
 SEVERAL = {
-    "one closes seldom": ("seldom beside always", on_close(), 0, False),
-    "corrected": ("longest in the middle", CORRECTED, 10, False),
-    "cumulating": ("cumulating", on_close(), 0, False),
-    "a zone": ("a zone", on_update(), 0, False),
-    "ticks": ("other edges", early(every="20 milliseconds"), 0, False),
-    "side by side": ("ends together", on_close(), 0, True),
-    "side by side, changed": ("ends together", on_change(drained=True), 0, True),
+    "one closes seldom": (several(Even.of(10, 2), Even.of(60, 60)), on_close(), 0),
+    "corrected": (several(Even.of(12, 4), Even.of(40, 20), Even.of(2, 2)), CORRECTED, 20 * MS),
+    "cumulating": (several(Cumulating.of(60, 5), Even.of(20, 5)), on_close(), 0),
+    "a zone": (several(DAYS, Even.of(6 * HOUR // MS, HOUR // MS)), on_update(), 0),
+    "ticks": (several(Even.of(7, 7), Even.of(30, 5)), early(every="20 milliseconds"), 0),
+    "side by side": (several(*TOGETHER, wide=True), on_close(), 0),
+    "side by side, changed": (several(*TOGETHER, wide=True), on_change(drained=True), 0),
 }
-"""By name: windows of `test_several.sets`, emission, grace in steps, and whether they are side by side."""
-
 UNBOUNDED = {
-    "never closing": (on_update(), None),
-    "never closing, idle": (on_update(), 7000),
-    "never closing, counted": (early(records=5), None),
+    "never closing": (Unbounded(unbounded()), on_update(), 0),
+    "never closing, idle": (Unbounded(unbounded("7 milliseconds")), on_update(), 0),
+    "never closing, counted": (Unbounded(unbounded()), early(records=5), 0),
 }
-"""By name: emission and `ttl` in microseconds."""
+"""By name: windows, trigger and grace."""
 
 
-class Line:
-    """The bucket of a scenario; a step gives what goes out, in any form that can be compared."""
-
-    def __init__(self, name, text=None, pages=()):
-        self.store, cases = MemoryStore(), [CASES[each] for each in ("sum", "joined", "highest")]
-        self.store.text, self.store.pages = text, dict(pages)
-        if name in SEVERAL:
-            which, emission, grace, wide = SEVERAL[name]
-            families, _, step = sets()[which]
-            self.made = Together(families, cases, 0, emission, wide)
-            shape = self.made.shape
-            over = [shape.over(family) for family in shape.family.families]
-            trees = [choose(kernel, each.family) for each in over for kernel in each.kernels]
-            options = self.store, emission, wide
-            self.made.bucket = partial(SlicedBucket, shape, trees, grace * step, fingerprint(shape), *options)
-        else:
-            emission, ttl = UNBOUNDED[name]
-            self.made = Together([FAMILY], cases, 0, emission)
-            self.made.shape = shape = shape_of(FAMILY, cases)
-            self.made.family = FAMILY
-            self.made.bucket = partial(UnboundedBucket, shape, fingerprint(shape), self.store, emission, ttl)
-
-    def step(self, came, watermark, clock):
-        """The rows of a micro-batch."""
-        found, _ = self.made.step([tuple(record) for record in came], watermark, clock)
-        self.made.bucket().check()
-        return found
-
-
-def fingerprint(shape):
-    """What state depends on."""
-    columns = [[f"value{i}"] for i in range(len(shape.kernels))]
-    return fingerprint_of(shape, [PARTIALS] * len(columns), columns, "1 over 1 shuffle partitions")
-
-
-def micro_batches(name):
-    """Records, the watermark and the clock of each."""
-    rng = random.Random(name)
-    if name in SEVERAL:
-        _, begin, step = sets()[SEVERAL[name][0]]
-        return [[came, watermark, clock] for came, watermark, clock in stream(rng, begin, step)]
-    return [[records(rng), 0, 3 * number] for number in range(30)]
-
-
-def main():
-    """Write the file, but never again."""
-    file, found = HERE / "kinds.json.xz", {}
-    if file.exists():
-        raise SystemExit(f"{file} is there; state that has landed is not written again")
-    for name in (*SEVERAL, *UNBOUNDED):
-        line, batches = Line(name), micro_batches(name)
-        seen = len(batches) * 2 // 3
-        for each in batches[:seen]:
-            line.step(*each)
-        found[name] = {"seen": seen, "batches": batches, "header": line.store.text, "pages": line.store.pages}
-    file.write_bytes(lzma.compress(json.dumps(found).encode(), preset=9 | lzma.PRESET_EXTREME))
-
-
-if __name__ == "__main__":
-    main()
+def world(name, text=None, pages=()):
+    """The query of a scenario, with the state that it has."""
+    kind, trigger, grace = (SEVERAL | UNBOUNDED)[name]
+    found = Scenario(kind, trigger, grace, results=("sum", "joined", "highest"))
+    columns = [[f"value{at}"] for at in range(len(found.cases))]
+    found.fingerprint = fingerprint_of(found.shape, [PARTIALS] * len(columns), columns, "1 over 1 shuffle partitions")
+    found.store.text, found.store.pages = text, dict(pages)
+    return found

@@ -10,10 +10,9 @@ from functools import cached_property
 from operator import attrgetter
 
 from slicing.triggers.accumulation import DISCARDING
-from slicing.triggers.early_by_clock import EarlyByClock
-from slicing.triggers.early_by_count import EarlyByCount
-from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, TOUCHED, WAITING
+from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, PAIRS, TOUCHED, WAITING
 
+from .due import DUE
 from .kind import Record, in_order, numbers
 
 
@@ -33,6 +32,8 @@ class Expected:
         self.waiting, self.emitted = defaultdict(set), defaultdict(set)
         self.compared = {}  # by key, the window that the next one is compared with, and its records
         self.forgotten, self.seen = set(), Counter()  # keys that were idle; how often what has been
+        self.before = {}  # the windows when the micro-batch begins
+        self.dropped = set()  # of firings that purge, as `mark` has them
 
     # --- lateness ---
 
@@ -45,6 +46,7 @@ class Expected:
         self.now = self.trigger.clock(1000 * self.now, 1000 * now) // 1000
         self.forget_idle()
         before, self.new = self.windows, set()
+        self.before = before
         self.accept([record._replace(order=self.order(record)) for record in records], verdicts)
         self.windows = before | {key: self.extended(before.get(key, {}), key) for key in self.with_new()}
         rows = dict(self.on_records(before))
@@ -55,12 +57,69 @@ class Expected:
         self.wait()
         return rows
 
-    def finish(self, rows, due):
-        """Add early firings of some keys and what all firings take back; forget what matters no longer."""
-        rows |= self.on_open(due)
-        self.retract(rows)
+    def finish(self, rows, fires, drops=()):
+        """Add early firings of some windows and what all firings take back; forget what matters no longer.
+
+        `fires` and `drops` are windows of keys, (key, place); of those in `drops` all records are dropped.
+        """
+        rows |= [row(self.windows[key], "early", key, place) for key, place in fires]
+        rows = self.left(rows) if self.trigger.purges else rows
+        self.dropped |= {self.mark(key, place, r) for key, place in drops for r in self.windows[key][place]}
+        if not self.trigger.purges:
+            self.retract(rows)
         self.settle()
         return rows
+
+    def beside(self, rows):
+        """The windows that are in rows of others, which end with them, as rows of their own."""
+        found = {}
+        for kind, key, end in {(kind, key, end) for kind, key, *_, end in rows}:
+            for place in (place for place in self.windows.get(key, {}) if place.end == end):
+                old = self.before.get(key, {}).get(place, [])
+                is_again = kind == "correction"
+                name, shown = self.correction(key, place, old) if is_again else row(self.windows[key], kind, key, place)
+                found |= {name: shown} if shown[0] else {}
+        return found
+
+    def mark(self, key, place, record):
+        """What tells a record in a window from all others; windows that merge have their records in common."""
+        return record.number if self.kind.grows else (key, place, record.number)
+
+    def left(self, rows):
+        """Rows without the records that have been dropped; a row without any other is none."""
+        kept = {at: [r for r in held if self.mark(*at[1:], r) not in self.dropped] for at, (held, _) in rows.items()}
+        return {at: (held, None) for at, held in kept.items() if held}
+
+    # --- pairs, of which a trigger asks for each itself ---
+
+    def open(self):
+        """The records of each open window, by (key, place)."""
+        return self.pairs(self.accepts)
+
+    def closing(self):
+        """The records of each window that the watermark of this micro-batch closes."""
+        return self.pairs(lambda place: not self.accepts(place) and not self.was_closed(place))
+
+    def pairs(self, chosen):
+        every = ((key, *window) for key, windows in self.windows.items() for window in windows.items())
+        return {(key, place): held for key, place, held in every if chosen(place)}
+
+    def was_closed(self, place):
+        """Whether the watermark of the micro-batch before has closed a window."""
+        return self.kind.closed(place, self.refused)
+
+    def came(self):
+        """The new records that count for their keys."""
+        for key, windows in self.windows.items():
+            for record in self.held[key]:
+                counts = self.kind.counts_closing or self.kind.waits(record, windows, self.accepts)
+                if record.number in self.new and counts:
+                    yield record
+
+    def was_there(self, key):
+        """Whether a key had records for open windows before this micro-batch."""
+        windows, was_open = self.windows[key], lambda place: not self.was_closed(place)
+        return any(r.number not in self.new and self.kind.waits(r, windows, was_open) for r in self.held[key])
 
     def of(self, records):
         return self.kind.definition(in_order(records))
@@ -208,15 +267,14 @@ class Expected:
             waiting = (self.waiting[key] | self.new) & held.keys()
             self.waiting[key] = {n for n in waiting if self.kind.waits(held[n], windows, self.accepts)}
 
-    def on_open(self, due):
-        rows = {}
+    def woken(self, due):
+        """The open windows of some keys that are not what they would be without the records that wait."""
         for key in due & self.waiting.keys():
             waiting, self.waiting[key] = self.waiting[key], set()
             without = self.of(r for r in self.held[key] if r.number not in waiting)
             for place, some in self.windows.get(key, {}).items():
                 if self.accepts(place) and numbers(some) != numbers(without.get(place, ())):
-                    rows |= [row(self.windows[key], "early", key, place)]
-        return rows
+                    yield key, place
 
     def retract(self, rows):
         """Windows that have fired and are now part of others are taken back when those fire."""
@@ -284,8 +342,9 @@ class Call:
 
     @cached_property
     def due(self):
-        """What says which keys fire early, None if none do."""
-        return DUE[type(self.trigger)](self.trigger) if WAITING in self.trigger.asks else None
+        """What says which windows fire early, None if none do."""
+        of = getattr(self.trigger, "of", self.trigger)  # a trigger of a user's own is that of one of ours
+        return DUE[type(of)](of) if self.trigger.asks & {WAITING, PAIRS} else None
 
     def change(self, trigger):
         """Go on under another trigger."""
@@ -307,51 +366,24 @@ class Call:
         for each in self.parts:
             self.verdicts.append([])
             found.append(each.step(valid, 1000 * self.watermark, now, self.verdicts[-1]))
-        due = self.due.keys(self.parts) if self.due else set()
-        for part, (each, some) in enumerate(zip(self.parts, found, strict=True)):
-            for (kind, key, place), values in each.finish(some, due).items():
-                rows[kind, key, part, *place] = values
+        leads = [part for part, each in enumerate(self.parts) if each.kind in self.kind.leads]
+        early = self.due.early([self.parts[part] for part in leads]) if self.due else [((), ())] * len(leads)
+        for part, chosen in zip(leads, early, strict=True):
+            rows |= self.finished(part, found[part], *chosen)
+        for part in {*range(len(self.parts))} - {*leads}:
+            rows |= self.finished(part, self.parts[part].beside(rows), ())
         return rows
+
+    def finished(self, part, rows, *chosen):
+        """The rows of one of the kinds, in a micro-batch which ends with that for it."""
+        rows = self.parts[part].finish(rows, *chosen)
+        return {(kind, key, part, *place): values for (kind, key, place), values in rows.items()}
 
     def late(self):
         """Of the last micro-batch, the records that a window has refused, and whether all windows have."""
         for each in zip(*self.verdicts, strict=True):  # of each record, what each kind says
             if any(len(is_open) < len(places) for _, is_open, places in each):
                 yield each[0][0], not any(is_open for _, is_open, _ in each)
-
-
-class Due:
-    """The keys of which open windows fire early: one for each trigger that fires early."""
-
-    def __init__(self, trigger):
-        self.trigger, self.tick = trigger, None
-
-    def keys(self, parts):
-        """Those of all kinds of a call together: a record waits once, however many kinds it is in."""
-        waiting = defaultdict(set)
-        for part in parts:
-            for key, held in part.waiting.items():
-                waiting[key] |= held
-        return {key for key, held in waiting.items() if held and self.is_due(len(held), parts[0].now)}
-
-    def is_due(self, count, now):
-        return count >= self.trigger.count
-
-
-class Ticks(Due):
-    """All of them when the clock has ticked since the micro-batch before."""
-
-    def keys(self, parts):
-        tick, last = 1000 * parts[0].now // self.trigger.microseconds, self.tick
-        self.tick, self.ticks = tick, last is not None and tick > last
-        return super().keys(parts)
-
-    def is_due(self, count, now):
-        return self.ticks
-
-
-DUE = {EarlyByCount: Due, EarlyByClock: Ticks}
-"""By type of trigger. A trigger of one's own that fires early has an entry of its own."""
 
 
 def first_to_end(places):

@@ -31,6 +31,11 @@ class Record(NamedTuple):
     span: Any = None
 
 
+def marked(record):
+    """The condition of triggers that ask for one, `when`; of null it is not true."""
+    return record.value is not None and record.value % 5 == 0
+
+
 class Place(NamedTuple):
     """A window `[start, end)` of a key."""
 
@@ -58,6 +63,7 @@ class Kind:
     grows = False  # a window with another interval is another window, and takes the place of those in it
     keeps = False  # records matter even if their windows have closed
     counts_all = True  # rows count all records of a window that is open, not the new ones alone
+    counts_closing = False  # records count for their key even if all their windows close with the same micro-batch
     is_endless = True  # there is a window after each one
     gaps = (0,)  # what records bring beside their values
     takes_trees = False  # one may ask for a tree over slices
@@ -91,6 +97,10 @@ class Kind:
         """Whether a record can be in a window at all."""
         return record.time is not None
 
+    def instant(self, record: Record) -> int:
+        """The event time of a record, as the windows have it that hold it."""
+        return record.time
+
     def around(self, records: Sequence[Record], record: Record) -> Sequence[Record]:
         """Those that decide which windows hold a record; all of its key, or fewer."""
         return records
@@ -103,6 +113,11 @@ class Kind:
     def parts(self) -> tuple["Kind", ...]:
         """The kinds that share slices in one call."""
         return (self,)
+
+    @property
+    def leads(self) -> tuple["Kind", ...]:
+        """Those of these with rows of their own; others are beside them, in the row of the same end."""
+        return self.parts
 
     def over(self, *contents) -> "Kind":
         """The same windows over other contents of the state."""

@@ -16,14 +16,16 @@ from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER, FEW_SLICES, choose
 from slicing.content.block import Shape
+from slicing.content.signals import ABSENT, TRUE
 from slicing.stages.execution_plan import Aggregation, not_before
+from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
 from slicing.triggers.trigger import CHANGED, LATE, WAITING
 from slicing.windows.time.slices import FOREVER
 
 from .expected import Call
-from .kind import MIXED, PARTIALS, RECORDS, Record
+from .kind import MIXED, PARTIALS, RECORDS, Record, marked
 
 END = 1 << 43
 """A watermark and a clock, in milliseconds, after all windows."""
@@ -78,6 +80,7 @@ class Scenario:
         self.key, self.value, self.by_clock, self.tree, self.judged = key, value, by_clock, tree, judged
         self.execution_plan = self._execution_plan()
         self.stores = {label: store() for label in labels}
+        self.heard = defaultdict(lambda: ([], []))  # by bucket, signals and values of records
         self.fingerprint, self.process = FINGERPRINT, None
         self.call = Call(kind, trigger, grace, self._order, self._truth)
         self.watermark, self.seen = 0, Counter()
@@ -134,11 +137,14 @@ class Scenario:
     def ship(self, records, execution_plan=None):
         """By bucket, what reaches it of the records of one input partition."""
         execution_plan = execution_plan or self.execution_plan
-        rows = self.pre_aggregate(records, execution_plan.first_stage(self.labels))
-        found = {}
+        stage, found = self.first_stage(execution_plan), {}
+        rows = self.pre_aggregate(records, stage)
         for label in self.labels:
             mine = rows.filter(pa.array(np.asarray(rows["bucket"]) == label)).to_pydict()
             found[label] = execution_plan.shipped(mine)
+            if isinstance(stage, Signalled):
+                self.heard[label][0].extend(stage.heard(mine))
+                self.heard[label][1].extend(stage.numbers(mine))
         return found
 
     def pre_aggregate(self, records, stage):
@@ -153,14 +159,28 @@ class Scenario:
         columns |= {f"v{at}": case.argument(values) for at, case in enumerate(self.cases)}
         if self.kind.window.counts:
             columns["at"] = columns["time"].cast(pa.int64())  # what orders bounded input
+        columns |= self._asked(records)
         batch = pa.RecordBatch.from_pydict(columns)
         half = len(records) // 2 if len(records) % 2 else 0  # some come in two batches
         batches = [batch.slice(0, half), batch.slice(half)] if half else [batch]
         return pa.Table.from_batches(stage(batches))
 
+    def first_stage(self, execution_plan):
+        """The stage before the shuffle, which also ships what the trigger asks of records."""
+        of, trigger = execution_plan.first_stage(self.labels), self.trigger
+        return first_stage(of, trigger.signals, trigger.number is not None)
+
+    def _asked(self, records):
+        """The columns that the trigger asks for: whether a condition is true of each record, and their values."""
+        signals = pa.array([TRUE if marked(record) else ABSENT for record in records], pa.int64())
+        found = {"signal": signals} if self.trigger.column is not None else {}
+        numbers = pa.array([record.value for record in records], pa.float64())
+        return found | ({"number": numbers} if self.trigger.number is not None else {})
+
     def arriving(self, records, partitions, execution_plan=None):
         """By bucket, what reaches it from some input partitions."""
         cuts, found = [len(records) * at // partitions for at in range(partitions + 1)], defaultdict(list)
+        self.heard = defaultdict(lambda: ([], []))
         for low, high in pairwise(cuts):
             for label, shipped in self.ship(records[low:high], execution_plan).items() if high > low else ():
                 found[label] += shipped
@@ -169,6 +189,12 @@ class Scenario:
     def bucket(self, label=0):
         """The state of a bucket, as a micro-batch finds it."""
         return self.execution_plan.bucket(self.grace, self.fingerprint, self.stores[label], self.trigger)
+
+    def hearing(self, label):
+        """The state of a bucket that has heard what the trigger asks of the records that reach it."""
+        bucket = self.bucket(label)
+        bucket.hear(*self.heard[label])
+        return bucket
 
     # --- micro-batches ---
 
@@ -200,7 +226,7 @@ class Scenario:
         at, arriving = moment(self.watermark, now), self.arriving(records_of(records), partitions)
         got, self.late, self.opened, self.read, self.written = {}, [], [], 0, 0
         for label in self.labels:
-            bucket = self.bucket(label)
+            bucket = self.hearing(label)
             self.opened.append(bucket)
             if self.by_clock:
                 shipping, seen = self.execution_plan.shipping, bucket.head.watermark
@@ -239,7 +265,7 @@ class Scenario:
         arriving = self.arriving(records_of(records), 2)
         for label, store in self.stores.items():
             text, pages = store.text, dict(store.pages)
-            bucket = self.bucket(label)
+            bucket = self.hearing(label)
             bucket.accept(arriving[label])
             frames = bucket.close(moment(max(watermark, self.watermark), now))
             for _, _ in zip(range(steps), frames, strict=False):
@@ -263,6 +289,21 @@ class Scenario:
                     later = [p for p in found if p[1] == key and p[3] <= start and end <= p[4] and p[0] != "merged"]
                     assert not later, "what is taken back comes before what takes its place"
                 found[place] = row, before if before and before[0] else None
+            beside = self.beside(frame, keys, ends)
+            assert not found.keys() & beside.keys(), "a window is in one row"
+            found |= beside
+        return found
+
+    def beside(self, frame, keys, ends):
+        """The windows that are in the rows of others, as if they had rows of their own."""
+        others, found = [at for at in range(len(self.families)) if at != frame.family], {}
+        for at, (part, side) in enumerate(zip(others, frame.aligned, strict=False)):
+            starts = self.families[part].window_start(side.windows).tolist()
+            assert self.families[part].window_end(side.windows).tolist() == ends
+            old = self.results(frame.old.aligned[at]) if frame.old is not None else [None] * len(frame)
+            for key, start, end, row, before in zip(keys, starts, ends, self.results(side), old, strict=True):
+                shown = {(frame.kind, key, part, start, end): (row, before if before and before[0] else None)}
+                found |= shown if row[0] else {}
         return found
 
     def results(self, frame):

@@ -4,14 +4,14 @@ import math
 
 import pyarrow as pa
 import pytest
-from oracle import CASES
-from test_several import Together
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
 
 from slicing.stages import preaggregate
 from slicing.stages.preaggregate import PreAggregate, ShuffleRecords
 from slicing.stages.signalled import Signalled
 from slicing.triggers.emission import early
-from slicing.windows.families.even import Even
+from slicing.windows.window import Hopping
 
 STAGES = {
     "partials": lambda shape: PreAggregate(shape, ((0,),), (0, 1)),
@@ -36,7 +36,7 @@ def batches(count, rows, noted):
 @pytest.mark.parametrize("name", STAGES)
 def test_values_are_shipped_in_order_after_each_chunk(monkeypatch, name):
     monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 20)
-    shape = Together([Even(7, 7)], [CASES["sum"]], 0, early(delta=("v", 1.0))).shape
+    shape = Scenario(Even(Hopping(7, 7)), early(delta=("v", 1.0)), results=("sum",)).shape
     stage, noted, rows, first = Signalled(STAGES[name](shape), (), has_numbers=True), [], [], None
     for some in stage(batches(12, 10, noted), 1):
         assert some.schema.names == [column.split()[0] for column in stage.schema.split(", ")]

@@ -4,7 +4,7 @@ What has to go out is known from a bucket that has had all micro-batches, which 
 """
 
 import pytest
-from golden.kinds import SEVERAL, UNBOUNDED, Line
+from golden.kinds import SEVERAL, UNBOUNDED, world
 from golden.make import load
 from test_golden import content
 
@@ -14,14 +14,14 @@ STORED = load("kinds")
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [*SEVERAL, *UNBOUNDED])
 def test_state_goes_on_with_the_rows_of_a_bucket_that_had_all(name):
-    stored, whole, count = STORED[name], Line(name), 0
+    stored, whole, count = STORED[name], world(name), 0
     for batch in stored["batches"][: stored["seen"]]:
-        whole.step(*batch)
-    line = Line(name, stored["header"], stored["pages"])
-    line.made.bucket().check()
+        whole.emit(*batch)
+    line = world(name, stored["header"], stored["pages"])
+    line.bucket().check()
     for batch in stored["batches"][stored["seen"] :]:
-        wanted = whole.step(*batch)
-        assert line.step(*batch) == wanted
+        wanted = whole.emit(*batch)
+        assert line.emit(*batch) == wanted
         count += len(wanted)
     assert count >= 10
 

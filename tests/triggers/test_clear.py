@@ -3,23 +3,23 @@
 import random
 from collections import Counter
 from dataclasses import dataclass, field
-from types import MethodType
 
 import numpy as np
 import pytest
-from eager import Eager
 from oracle import seeds
-from test_early import CHOSEN, KINDS, result, truth
+from scenarios.due import DUE, Pair, Pairs
+from scenarios.kind import RECORDS
+from scenarios.kinds import KINDS as WINDOWS
+from scenarios.kinds.even import Even
+from scenarios.scenario import Process, Scenario
+from scenarios.streams import stream
+from test_early import KINDS, scenario, stepped
 from test_purge import KINDS as PURGED
-from test_several import Together
-from test_unbounded import Forever
-from test_unbounded import records as unbounded_records
+from test_purge import scenario as purged_scenario
 
 from slicing import Trigger
 from slicing.errors import FunctionFailed, InvalidValue
-from slicing.state import bucket_cache
 from slicing.triggers.own import own
-from slicing.windows.families.even import Even
 
 
 @dataclass(frozen=True)
@@ -55,78 +55,77 @@ class Kept(Counted):
         return super().on_records(windows, at) * 0
 
 
-def clearing(model, n, disjoint):
-    """Let a model note in `cleared` what closes, and drop the records of pairs with `n` or more."""
-    place = (lambda pair, number: number) if disjoint else (lambda pair, number: (pair, number))
-    model.cleared, dropped, before = Counter(), set(), {}
+class Clears(Pairs):
+    """Which windows are purged, and in `cleared` what the hook is told: of those that close, and of these."""
 
-    def rows(self, firings, now):
-        pairs, self.cleared = self.pairs(), Counter()
-        new, values = self.records.keys() - self.old, {}
-        self.old |= set(self.records)
-        for pair, numbers in pairs.items():
-            came = [n for n in numbers if n in new or (not disjoint and pair not in before)]
-            left = [n for n in numbers if place(pair, n) not in dropped]
-            closes = not self.is_open(pair)
-            drops = not closes and bool(came) and len(left) >= n
-            if (closes and left) or drops:
-                values["final" if closes else "early", pair] = [self.records[n][2] for n in left]
-            if closes or drops:
-                seen = len(left) - len(came) * closes
-                self.cleared[(*pair[-2:], len(left), len(came), seen)] += 1
-            if drops:
-                dropped.update(place(pair, n) for n in numbers)
-        kept = {number for pair, numbers in pairs.items() if self.is_open(pair) for number in numbers}
-        before.clear()
-        before.update(pairs)
-        self.forget(kept)
-        return values
+    def early(self, parts):
+        self.cleared = Counter()
+        found = super().early(parts)
+        for at, part in enumerate(parts):
+            for (key, place), held in part.closing().items():
+                self.note(Pair(at, key, place), held, True)
+        return found
 
-    model.rows = MethodType(rows, model)
-    return model
+    def chosen(self, pairs, batch):
+        drops = [pair for pair, held in pairs.items() if self.came(pair, held) and len(self.left(pair, held)) >= self.n]
+        for pair in drops:
+            self.note(pair, pairs[pair], False)
+        return drops, drops
+
+    @property
+    def n(self):
+        return self.trigger.n
+
+    def came(self, pair, held):
+        """The new records of a window; all of them if it was not there before."""
+        part = self.parts[pair.part]
+        is_new = not self.merges and pair.place not in part.before.get(pair.key, {})
+        return [record for record in held if is_new or record.number in part.new]
+
+    def note(self, pair, held, closes):
+        """What the hook is told of a window; of one that closes the trigger has not counted the new records."""
+        came, left = len(self.came(pair, held)), len(self.left(pair, held))
+        self.cleared[(*pair.place, left, came, left - came * closes)] += 1
+
+
+CASES = [*((each, Kept()) for each in KINDS), *((each, Counted(4)) for each in PURGED)]
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", seeds(1, 4))
-@pytest.mark.parametrize(
-    ("kind", "trigger"), [*((each, Kept()) for each in KINDS), *((f"{each}, purged", Counted(4)) for each in PURGED)]
-)
-def test_what_is_forgotten_is_what_closes_and_what_is_purged(kind, trigger, seed):
-    run, model, batches, disjoint = {**KINDS, **{f"{name}, purged": each for name, each in PURGED.items()}}[kind](
-        seed, own(trigger)
-    )
-    rng, cleared, now = random.Random(seed), Counter(), 0
-    clearing(model, trigger.n, disjoint)
-    for batch, records, watermark in batches:
-        if rng.random() < 0.5:
-            bucket_cache._entries.clear()  # another process goes on
-        now += rng.choice([0, 1, 2, 6])
+@pytest.mark.parametrize(("kind", "trigger"), [each for each in CASES if each[0] != "unbounded"], ids=str)
+def test_what_is_forgotten_is_what_closes_and_what_is_purged(kind, trigger, seed, monkeypatch):
+    monkeypatch.setitem(DUE, type(trigger), Clears)
+    rng, cleared = random.Random(f"{kind} {trigger} {seed}"), Counter()
+    for _ in range(4):
+        made = (purged_scenario if trigger.purges else scenario)(rng, kind, own(trigger))
         trigger.log.clear()
-        found = {place: result(row) for place, row in run(batch, now).items()}
-        wanted = model.step(records, watermark, None, now)
-        assert found == {place: truth(values)[1:] for place, values in wanted.items()}
-        assert Counter(trigger.log) == model.cleared
-        cleared += model.cleared
+        for _ in stepped(rng, made, 16, fails=0):
+            assert Counter(trigger.log) == made.call.due.cleared
+            cleared += made.call.due.cleared
+            trigger.log.clear()
+        if cleared.total() > 5 and any(seen for *_, seen in cleared):
+            break
     assert cleared.total() > 5
     assert any(seen for *_, seen in cleared)
 
 
-def test_keys_of_a_window_that_never_closes_are_forgotten_once():
-    trigger = Counted(final=False)
-    one, rng, now, total = Forever(own(trigger), ttl=7), random.Random(4), 100, 0
-    for step in range(150):
-        one.held, now = rng.random() < 0.5, now + rng.choice([0, 1, 3, 9 * (step % 5 == 0)])
+def test_keys_of_a_window_that_never_closes_are_forgotten_once(monkeypatch):
+    monkeypatch.setitem(DUE, Counted, Clears)
+    trigger, rng, total = Counted(final=False), random.Random(4), 0
+    made = Scenario(WINDOWS["unbounded, with a ttl"](rng), own(trigger), results=("sum", "highest"))
+    made.process, (part,) = Process(rng, "some"), made.call.parts
+    for records, _, now in stream(rng, made.kind, batches=120):
         trigger.log.clear()
-        idle = [key for key, last in one.last.items() if last < now - one.ttl]
-        wanted = Counter((len(one.values[key]), 0, len(one.values[key])) for key in idle)
-        one.step(unbounded_records(rng), now)
-        assert Counter(row[2:] for row in trigger.log) == wanted
+        idle = [len(part.held[key]) for key, last in part.last.items() if last < now - 20]
+        made.step(records, 0, now)
+        assert Counter(row[2:] for row in trigger.log) == Counter((count, 0, count) for count in idle)
         total += len(idle)
     assert total > 20
 
 
 def test_windows_have_fired_when_they_are_forgotten_and_nothing_is_asked_about_none():
-    fired, family = [], Even(10_000, 10_000)
+    fired = []
 
     @dataclass(frozen=True)
     class Ordered(Kept):
@@ -134,18 +133,17 @@ def test_windows_have_fired_when_they_are_forgotten_and_nothing_is_asked_about_n
             assert len(windows)
             fired.append((at.watermark, at.clock, windows.records.tolist(), windows.came.tolist()))
 
-    one = Together([family], CHOSEN, 0, own(Ordered()))
+    one = Scenario(Even.of(10, 10), own(Ordered()), results=("sum",))
     fired.clear()  # it has been tried
-    one.step([(1000, 1, 5)], 0, 1)
-    one.step([], 9, 2)
+    one.emit([(1000, 1, 5)], 0, 1)
+    one.emit([], 9, 2)
     assert fired == []
-    found, _ = one.step([], 10, 3)
-    assert [place[1] for place in found] == ["final"]
+    assert [place[0] for place in one.emit([], 10, 3)] == ["final"]
     assert fired == [(10_000, 3000, [1], [0])]
-    one.step([], 30, 4)
+    one.emit([], 30, 4)
     assert len(fired) == 1
-    one.step([(31_000, 1, 5)], 30, 5)
-    one.step([(32_000, 1, 5)], 40, 6)
+    one.emit([(31_000, 1, 5)], 30, 5)
+    one.emit([(32_000, 1, 5)], 40, 6)
     assert fired[1:] == [(40_000, 6000, [2], [1])]
 
 
@@ -157,10 +155,10 @@ class Fragile(Counted):
 
 
 def test_a_hook_that_fails_names_the_key_and_the_window():
-    one = Eager([Even(10_000, 10_000)], CHOSEN, 0, own(Fragile()))
-    one.step([(1000, each, 5) for each in (1, 2, 2, 2)], 0)
+    one = Scenario(Even.of(10, 10), own(Fragile()), content=RECORDS, results=("sum",))
+    one.emit([(1000, each, 5) for each in (1, 2, 2, 2)])
     with pytest.raises(FunctionFailed, match=r"`Fragile.clear` raised ZeroDivisionError.*key \(2,\) in window \["):
-        one.step([], 10)
+        one.emit([], 10)
 
 
 def test_it_is_no_hook_that_fires():

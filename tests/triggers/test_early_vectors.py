@@ -11,22 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from eager import Eager
-from oracle import CASES
+from scenarios.kind import PARTIALS, RECORDS
+from scenarios.kinds.even import Even
 from scenarios.kinds.sessions import Sessions
 from scenarios.scenario import Scenario
-from test_early import hearing
-from test_several import Together
 
 from slicing import Trigger, hopping, sliding, tumbling
 from slicing.errors import InvalidType, InvalidValue, TooLarge
 from slicing.stages import local_runner
-from slicing.stages.preaggregate import PreAggregate
 from slicing.state import bucket_cache
 from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import early
 from slicing.triggers.own import own
-from slicing.windows.families.even import Even
 from slicing.windows.session import session
 
 FOLDER = Path(__file__).parents[1] / "vectors"
@@ -90,15 +86,19 @@ def test_sessions_fire_at_multiples_of_event_time():
     assert sorted(sessions_fired(window, trigger, by_watermark(VECTORS[name]["events"]))) == wanted(name)
 
 
-def fired(family, trigger, batches):
-    """Early rows of each micro-batch: (number, key, start, sum), in milliseconds."""
-    one = Together([family], [CASES["sum"]], 0, trigger)
+def fired(size, trigger, batches, content=PARTIALS, grace=0):
+    """Rows of each micro-batch: (number, key, start, sum, kind), in milliseconds, as `size` and `grace` are."""
+    one = Scenario(Even.of(size, size), trigger, 1000 * grace, content, ("sum",))
     for number, records, watermark in batches:
         bucket_cache._entries.clear()
         made = [(1000 * each["time"], each["key"], each["value"]) for each in records]
-        for (_, kind, key, start, _), (row, _) in one.step(made, watermark)[0].items():
-            if kind == "early":
-                yield number, key, start // 1000, row[0]
+        for (kind, key, _, start, _), (row, _) in one.emit(made, watermark).items():
+            yield number, key, start // 1000, row[1], kind
+
+
+def fired_early(*given):
+    """The early ones of `fired`."""
+    return [row[:-1] for row in fired(*given) if row[-1] == "early"]
 
 
 def test_each_window_is_counted_for_itself():
@@ -106,7 +106,7 @@ def test_each_window_is_counted_for_itself():
     batches = [
         (number, [{"key": 1, "time": each["window"][0], "value": 1}], 0) for number, each in enumerate(operations)
     ]
-    found = {number for number, *_ in fired(Even(2000, 2000), early(records=3, per="window"), batches)}
+    found = {number for number, *_ in fired_early(2, early(records=3, per="window"), batches)}
     assert found == {number for number, each in enumerate(operations) if each["result"] == "fire"}
 
 
@@ -120,38 +120,30 @@ def test_a_window_fires_again_without_news_if_it_repeats():
     ]
     for repeat in (True, False):
         trigger = early(every="3 seconds", by="event", repeat=repeat)
-        found = sorted(
-            (number, key, total) for number, key, _, total in fired(Even(1000 * DAY, 1000 * DAY), trigger, batches)
-        )
+        found = sorted((number, key, total) for number, key, _, total in fired_early(DAY, trigger, batches))
         theirs = [(row["event"], numbered[row["key"]], row["value"]) for row in case["rows"]]
         assert theirs == [(10, 1, 3), (13, 1, 3), (13, 2, 5)]
         assert found == sorted([*theirs, (10, 2, 5)] if repeat else [(10, 1, 3), (10, 2, 5)])
 
 
-def suppressed(family, trigger, batches):
-    one = Together([family], [CASES["sum"]], 0, trigger)
-    tell = hearing(one, PreAggregate(one.shape, ((0,),), (0,)), trigger)
-    for number, records, watermark in batches:
-        made = [(1000 * each["time"], each["key"], each["value"]) for each in records]
-        tell(made)
-        for (_, _, key, _, _), (row, _) in one.step(made, watermark)[0].items():
-            yield number, key, row[0]
+def suppressed(trigger, batches):
+    return [(number, key, total) for number, key, _, total, _ in fired(100, trigger, batches)]
 
 
 def test_a_full_buffer_emits_the_oldest_or_stops():
     """Kafka's `suppressShouldEmitWhenOverRecordCapacity` and `suppressShouldShutDownWhenOverRecordCapacity`."""
     batches = [(0, [{"key": 1, "time": 100, "value": 7}], 0), (1, [{"key": 2, "time": 101, "value": 8}], 1)]
     limited = {"after": "100 days", "by": "event", "final": False}
-    one = [*suppressed(Even(100_000, 100_000), early(**limited, buffer=buffer(records=1)), batches)]
+    one = suppressed(early(**limited, buffer=buffer(records=1)), batches)
     assert one == [(1, 1, 7)]
     # A pair takes 8 bytes for its sum, 8 for its key, and 16 for its window and count: there is room for one.
-    size = Together([Even(100_000, 100_000)], [CASES["sum"]], 0, early(**limited)).bucket().pair_bytes
-    assert [*suppressed(Even(100_000, 100_000), early(**limited, buffer=buffer(bytes=2 * size - 1)), batches)] == one
-    assert not [*suppressed(Even(100_000, 100_000), early(**limited, buffer=buffer(bytes=2 * size)), batches)]
+    size = Scenario(Even.of(100, 100), early(**limited), results=("sum",)).bucket().pair_bytes
+    assert suppressed(early(**limited, buffer=buffer(bytes=2 * size - 1)), batches) == one
+    assert not suppressed(early(**limited, buffer=buffer(bytes=2 * size)), batches)
     with pytest.raises(
         TooLarge, match=r"2 windows of keys wait in a bucket, and buffer\(.*full='fail'\) has room for 1"
     ):
-        [*suppressed(Even(100_000, 100_000), early(**limited, buffer=buffer(records=1, full="fail")), batches)]
+        suppressed(early(**limited, buffer=buffer(records=1, full="fail")), batches)
 
 
 def test_a_buffer_says_what_is_wrong_with_it():
@@ -212,18 +204,9 @@ def test_a_purging_count_drops_what_has_fired_of_sessions_and_of_the_global_wind
         (number, [{**each, "key": keys[each["key"]]} for each in some], 0)
         for number, some, _ in by_record(case["events"])
     ]
-    found = [(number, key, total) for number, key, _, total in fired_eagerly(trigger, batches)]
+    # A window that is as long as a stream, which is stored as one partial.
+    found = [(number, key, total) for number, key, _, total in fired_early(DAY, trigger, batches, RECORDS)]
     assert sorted(found) == sorted((row["event"], keys[row["key"]], row["value"]) for row in case["rows"])
-
-
-def fired_eagerly(trigger, batches):
-    """As `fired`, of a window that is as long as a stream, which is stored as one partial."""
-    one = Eager([Even(1000 * DAY, 1000 * DAY)], [CASES["sum"]], 0, trigger)
-    for number, records, watermark in batches:
-        made = [(1000 * each["time"], each["key"], each["value"]) for each in records]
-        for (_, kind, key, start, _), (row, _) in one.step(made, watermark)[0].items():
-            if kind == "early":
-                yield number, key, start // 1000, row[0]
 
 
 @dataclass(frozen=True)
@@ -253,9 +236,7 @@ def test_a_window_that_has_been_purged_does_not_fire_when_it_is_forgotten():
     file = json.loads((FOLDER / "flink.WindowOperatorTest.json").read_text(encoding="utf-8"))
     (case,) = (each for each in file["cases"] if each["name"] == "flink_cleanup_tumbling_custom_purging")
     size, lateness = case["window"]["size"], case["window"]["lateness"]
-    one = Eager([Even(1000 * size, 1000 * size)], [CASES["sum"]], 1000 * lateness, own(AtEnd()))
-    found = []
-    for number, records, watermark in by_watermark(case["events"]):
-        rows = one.step([(1000 * each["time"], 2, each["value"]) for each in records], watermark)[0]
-        found += [(number, start // 1000, row[0]) for (_, _, _, start, _), (row, _) in rows.items()]
+    events = [{**each, "key": 2} for each in case["events"]]
+    rows = fired(size, own(AtEnd()), by_watermark(events), RECORDS, lateness)
+    found = [(number, start, total) for number, _, start, total, _ in rows]
     assert found == [(row["event"], row["start"], row["value"]) for row in case["rows"]] == [(2, 0, 1)]

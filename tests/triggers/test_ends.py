@@ -10,17 +10,21 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from oracle import FINGERPRINT, CountingStore, columns_of, moment, seeds, shape_of
-from test_early import CHOSEN, Firings, hearing, marked, truth
+from oracle import CASES, FINGERPRINT, CountingStore, columns_of, moment, seeds, shape_of
+from scenarios.due import Conditions, Known, MicroBatch, Pair
+from scenarios.kind import Place, Record, marked
 
 from slicing import InvalidValue, counting, hopping, session, sliding, tumbling, unbounded
+from slicing.content.signals import ABSENT, TRUE
 from slicing.errors import StateMismatch
 from slicing.stages.execution_plan import Aggregation
+from slicing.stages.signalled import Signalled
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
 from slicing.triggers.emission import early, on_close
 from slicing.windows.session import SESSION
 
+CHOSEN = [CASES["sum"], CASES["highest"]]
 GAPS = (4_000, 10_000, 25_000)
 WINDOWS = {
     "a gap": session("10 milliseconds"),
@@ -29,10 +33,10 @@ WINDOWS = {
     "a unit": session("10 milliseconds", late_by="session", unit="1 millisecond"),
 }
 WITH = {
-    "when": ({}, {}),
-    "count": ({"records": 3}, {"count": 3}),
-    "delay": ({"after": "3 milliseconds"}, {"after": 3}),
-    "count, clock": ({"records": 4, "every": "5 milliseconds"}, {"count": 4, "every": 5}),
+    "when": {},
+    "count": {"records": 3},
+    "delay": {"after": "3 milliseconds"},
+    "count, clock": {"records": 4, "every": "5 milliseconds"},
 }
 
 
@@ -49,14 +53,25 @@ class Ended:
 
     def shipped(self, records):
         """What one input partition ships of records (time, key, value, gap)."""
+        rows = self.staged(self.execution_plan.first_stage((0,)), self.columns(records), len(records) // 2)
+        return self.execution_plan.shipped(rows)
+
+    def heard(self, records):
+        """The signals of records, as the stages before and behind the shuffle hand them on."""
+        stage = Signalled(self.execution_plan.first_stage((0,)), self.emission.signals)
+        signals = {"s0": pa.array([TRUE if marked(Record(*r)) else ABSENT for r in records], pa.int64())}
+        return stage.heard(self.staged(stage, self.columns(records) | signals, len(records) // 3)) if records else []
+
+    def columns(self, records):
         times, keys, values, gaps = ([r[i] for r in records] for i in range(4))
         columns = {"time": pa.array(times, pa.timestamp("us", "UTC")), "k0": pa.array(keys, pa.int64())}
         columns |= {"k1": pa.array(gaps, pa.int64())} if self.window.gap is None else {}
-        columns |= {f"v{i}": case.argument(pa.array(values, pa.int64())) for i, case in enumerate(self.cases)}
+        return columns | {f"v{i}": case.argument(pa.array(values, pa.int64())) for i, case in enumerate(self.cases)}
+
+    @staticmethod
+    def staged(stage, columns, cut):
         batch = pa.RecordBatch.from_pydict(columns)
-        cut = len(records) // 2
-        rows = pa.Table.from_batches(self.execution_plan.first_stage((0,))([batch.slice(0, cut), batch.slice(cut)]))
-        return self.execution_plan.shipped(rows.to_pydict())
+        return pa.Table.from_batches(stage([batch.slice(0, cut), batch.slice(cut)])).to_pydict()
 
     def rows(self, frames):
         """As of others; with gaps of records a window may lie in that of a session before it."""
@@ -95,15 +110,17 @@ def parted(window, records):
 class Model:
     """Open sessions and the rows of each micro-batch, from raw records."""
 
-    def __init__(self, window, firings):
-        self.window, self.firings, self.watermark = window, firings, 0
+    def __init__(self, window, trigger):
+        self.window, self.firings, self.watermark = window, Conditions(trigger), 0
+        self.firings.merges = True
         self.records, self.old, self.number, self.late, self.shown = {}, {}, 0, 0, {}
 
     def step(self, records, watermark, now):
         """(kind, key, start, end): the values of the records."""
         came = {}
         for time, key, value, gap in records:
-            came[self.number] = (time, key, value, gap if self.window.gap is None else self.window.gap)
+            gap = gap if self.window.gap is None else self.window.gap
+            came[self.number] = Record(time, key, value, gap, self.number)
             self.number += 1
         came = self.accepted(came)
         held = set(self.records)
@@ -114,12 +131,13 @@ class Model:
         for numbers in pairs.values():
             for number in numbers:
                 if number in held and self.old[number] not in numbers:
-                    self.firings.seen[None, number] = [now, False, False, None]  # a new session holds it
+                    self.firings.known[number] = Known(now)  # a new session holds it
             self.old |= dict.fromkeys(numbers, numbers[0])
         there = {self.records[number][1] for number in held}
-        due = self.firings.due(
-            is_open, now, self.watermark, [r[1] for r in came.values()], there, self.records, set(came)
-        )
+        batch = MicroBatch(now, self.watermark, {number: record.key for number, record in came.items()}, there)
+        asked = {Pair(0, key, Place(*edges)): numbers for (key, *edges), numbers in is_open.items()}
+        fires, _ = self.firings.chosen({pair: [self.records[n] for n in asked[pair]] for pair in asked}, batch)
+        due = {(pair.key, *pair.place) for pair in fires}
         rows = {("final", *pair): numbers for pair, numbers in pairs.items() if pair not in is_open}
         rows |= {("early", *pair): is_open[pair] for pair in due}
         found = {place: [self.records[n][2] for n in sorted(numbers)] for place, numbers in rows.items()}
@@ -174,19 +192,21 @@ def stream(rng, batches, gap=10_000, spread=3, keys=3):
 
 
 def world(window, conditions="when", final=True):
-    arguments, options = WITH[conditions]
-    one = Ended(window, early(when="marked", ends=True, final=final, **arguments))
-    tell = hearing(one, one.execution_plan.first_stage((0,)), one.emission)
-    return one, tell, Model(window, Firings(**options, when=True, disjoint=True))
+    one = Ended(window, early(when="marked", ends=True, final=final, **WITH[conditions]))
+    return one, Model(window, one.emission)
 
 
-def stepped(one, tell, records, watermark, now):
-    tell(records)
+def stepped(one, records, watermark, now):
     bucket = one.bucket()
+    bucket.hear(one.heard(records))
     late = bucket.accept([block for part in (records[::2], records[1::2]) if part for block in one.shipped(part)])
     found = one.rows(bucket.close(moment(watermark, now)))
     bucket.check()
     return late.all, found
+
+
+def truth(values):
+    return [len(values), *(case.truth(values) for case in CHOSEN)]
 
 
 def results(found):
@@ -202,13 +222,13 @@ def batches_of(seed, count=40):
 @pytest.mark.parametrize("conditions", WITH)
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_rows_are_those_of_raw_records(kind, conditions, seed):
-    one, tell, model = world(WINDOWS[kind], conditions)
+    one, model = world(WINDOWS[kind], conditions)
     rng, now, late, seen = random.Random(seed), 0, 0, set()
     for records, watermark in batches_of(seed):
         if rng.random() < 0.5:
             bucket_cache._entries.clear()  # another process goes on
         now += rng.choice([0, 1, 2, 6])
-        refused, found = stepped(one, tell, records, watermark, now)
+        refused, found = stepped(one, records, watermark, now)
         late += refused
         wanted = model.step(records, watermark, now)
         assert results(found) == {p: None if v is None else truth(v)[1:] for p, v in wanted.items()}
@@ -216,13 +236,13 @@ def test_rows_are_those_of_raw_records(kind, conditions, seed):
         seen |= {place[0] for place in found}
     assert seen == {"early", "final", "merged"}
     assert late or WINDOWS[kind].late_by == SESSION  # few sessions are late as a whole
-    stepped(one, tell, [], 1 << 43, now)
+    stepped(one, [], 1 << 43, now)
     assert not one.store.pages
 
 
 def test_a_session_that_has_fired_is_parted_by_an_end_that_comes_later():
-    one, tell, _ = world(WINDOWS["a gap"], "count")
-    step = partial(stepped, one, tell)
+    one, _ = world(WINDOWS["a gap"], "count")
+    step = partial(stepped, one)
     first = [(0, 1, 1, 0), (5_000, 1, 2, 0), (9_000, 1, 3, 0)]
     assert set(step(first, 0, 0)[1]) == {("early", 1, 0, 19_000)}
     assert results(step([(6_000, 1, 5, 0)], 0, 1)[1]) == {
@@ -237,9 +257,9 @@ def test_a_session_that_has_fired_is_parted_by_an_end_that_comes_later():
 
 
 def test_records_at_the_time_of_an_end_are_in_the_session_that_ends():
-    one, tell, _ = world(WINDOWS["a gap"])
+    one, _ = world(WINDOWS["a gap"])
     records = [(0, 1, 5, 0), (0, 1, 1, 0), (1, 1, 2, 0)]
-    assert results(stepped(one, tell, records, 20, 0)[1]) == {
+    assert results(stepped(one, records, 20, 0)[1]) == {
         ("final", 1, 0, 10_000): truth([5, 1])[1:],
         ("final", 1, 1, 10_001): truth([2])[1:],
     }
@@ -247,14 +267,10 @@ def test_records_at_the_time_of_an_end_are_in_the_session_that_ends():
 
 @pytest.mark.parametrize("kind", ["a gap", "gaps"])
 def test_bounded_input_has_the_same_sessions(kind):
-    one, _, model = world(WINDOWS[kind])
+    one, model = world(WINDOWS[kind])
     records = [record for records, _ in batches_of(7, 50) for record in records]
-    heard = []
-    one.bucket = lambda: type("Hears", (), {"hear": lambda self, blocks, _: heard.extend(blocks)})()
-    hearing(one, one.execution_plan.first_stage((0,)), one.emission)(records)
-    one.bucket()
     shipped = [block for part in (records[::2], records[1::2]) for block in one.shipped(part)]
-    found = one.rows(one.execution_plan.all_ended(shipped, one.emission.signals, heard))
+    found = one.rows(one.execution_plan.all_ended(shipped, one.emission.signals, one.heard(records)))
     model.watermark = -(1 << 50)
     wanted = model.step(records, 1 << 43, 0)
     assert results(found) == {place: truth(values)[1:] for place, values in wanted.items()}
@@ -266,12 +282,12 @@ def test_bounded_input_has_the_same_sessions(kind):
 @pytest.mark.parametrize("kind", ["a gap", "gaps"])
 def test_ends_of_sessions_that_close_at_once_do_not_pile_up(kind, others):
     """Also where a key has a row of a closed session, which stays beside those of sessions of other keys."""
-    one, tell, model = world(WINDOWS[kind])
-    value = next(value for value in range(100) if marked((0, 1, value, 0)))
+    one, model = world(WINDOWS[kind])
+    value = next(value for value in range(100) if marked(Record(0, 1, value)))
     records = [(1 << 50, key, 1, 4_000) for key in range(2, 2 + others)]
     records += [(0, 1, value, 4_000)] if others else []
     for number in range(1, 60):
-        tell_of = partial(stepped, one, tell, records)
+        tell_of = partial(stepped, one, records)
         _, found = tell_of(number * 100 - 50 if number > 1 else 0, number)
         wanted = model.step(records, number * 100 - 50 if number > 1 else 0, number)
         assert results(found) == {place: truth(values)[1:] for place, values in wanted.items()}
@@ -280,20 +296,20 @@ def test_ends_of_sessions_that_close_at_once_do_not_pile_up(kind, others):
 
 
 def test_a_micro_batch_that_runs_again_has_the_same_rows():
-    one, tell, _ = world(WINDOWS["a gap"], "count")
+    one, _ = world(WINDOWS["a gap"], "count")
     rng = random.Random(3)
     for now, (records, watermark) in enumerate(batches_of(3)):
         before = copy.deepcopy(vars(one.store))
-        first = stepped(one, tell, records, watermark, now)
+        first = stepped(one, records, watermark, now)
         vars(one.store).update(before)
         if rng.random() < 0.5:
             bucket_cache._entries.clear()
-        assert stepped(one, tell, records, watermark, now) == first
+        assert stepped(one, records, watermark, now) == first
 
 
 def test_a_checkpoint_with_ended_sessions_refuses_a_trigger_that_does_not_end_them():
-    one, tell, _ = world(WINDOWS["a gap"])
-    stepped(one, tell, [(0, 1, 5, 0)], 0, 0)
+    one, _ = world(WINDOWS["a gap"])
+    stepped(one, [(0, 1, 5, 0)], 0, 0)
     plain = Ended(WINDOWS["a gap"], on_close(), ends=False)
     with pytest.raises(StateMismatch, match=r"on_close\(\) does not keep them apart. Go on with early\(when"):
         plain.execution_plan.bucket(0, FINGERPRINT, one.store, on_close())

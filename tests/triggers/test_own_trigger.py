@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from scenarios.expected import DUE, Due
+from scenarios.due import DUE, Due
 from scenarios.kinds import KINDS
 from test_scenarios import allowed, run, scenario
 

@@ -1,135 +1,77 @@
 """Triggers that drop the records of a firing, against brute force over raw records.
 
-The model remembers of each pair which of its records a firing has dropped. Windows, conditions and counts are those of
-the other models; only what a row has in it is others'.
+Windows, conditions and counts are those of other triggers; only what a row has in it is others'.
 """
 
-import copy
 import random
 from dataclasses import dataclass
-from types import MethodType
 
 import numpy as np
 import pytest
-from eager import Eager
-from oracle import seeds
+from oracle import FINGERPRINT, seeds
+from scenarios.due import DUE, Pairs
+from scenarios.kind import PARTIALS, RECORDS
+from scenarios.kinds import KINDS as WINDOWS
+from scenarios.kinds.even import Even
 from scenarios.kinds.sessions import Sessions
-from scenarios.scenario import Scenario
-from test_early import (
-    CHOSEN,
-    WITH,
-    Firings,
-    OfFamilies,
-    OfKeys,
-    compared,
-    hearing,
-    of_sessions,
-    result,
-    truth,
-)
-from test_several import sets
-from test_several import stream as several_stream
-from test_unbounded import Forever
-from test_unbounded import records as unbounded_records
+from scenarios.scenario import Process, Scenario
+from test_early import WITH, stepped
 
 from slicing import InvalidValue, Trigger, counting, cumulating, hopping, session, sliding, tumbling, unbounded
 from slicing.engines.looking import Look
+from slicing.engines.unbounded.bucket import TOTALS
 from slicing.stages import local_runner
-from slicing.stages.preaggregate import ShuffleRecords
 from slicing.stages.support_of import support_of
-from slicing.state import bucket_cache
-from slicing.state.store import MemoryStore
+from slicing.state.lists import PageLists
+from slicing.state.pages import Pages
 from slicing.triggers.emission import early
 from slicing.triggers.own import own
-from slicing.windows.families.even import Even
 
-MS = 1000
 CONDITIONS = ("count", "count, delay", "key, clock", "event, count", "event delay, count", "when", "when, count")
-
-
-def purging(model):
-    """Let a model drop the records of pairs that fire."""
-    model.purged, model.drops = set(), lambda pair, fires: fires
-    place = (lambda pair, n: n) if model.disjoint else (lambda pair, n: (pair, n))
-
-    def rows(self, firings, now):
-        pairs = self.pairs()
-        is_open = {pair: numbers for pair, numbers in pairs.items() if self.is_open(pair)}
-        found = {("final", pair): numbers for pair, numbers in pairs.items() if pair not in is_open}
-        new = self.records.keys() - self.old
-        came, there = [self.records[number][1] for number in new], self.there(pairs)
-        self.old |= set(self.records)
-        due = firings.due(is_open, now, self.now_at(), came, there, self.records, new)
-        found |= {("early", pair): is_open[pair] for pair in due}
-        left = {at: [n for n in numbers if place(at[1], n) not in self.purged] for at, numbers in found.items()}
-        values = {at: [self.records[n][2] for n in numbers] for at, numbers in left.items() if numbers}
-        self.purged |= {place(pair, n) for pair in due for n in is_open[pair]}
-        self.forget({number for numbers in is_open.values() for number in numbers})
-        return values
-
-    model.rows = MethodType(rows, model)
-    return model
-
-
-def eager(chosen, step):
-    def build(seed, trigger):
-        one = Eager(chosen, CHOSEN, 3 * step, trigger)
-        tell = hearing(one, ShuffleRecords(one.shape, (0,)), trigger)
-
-        def run(batch, now):
-            tell(batch[0])
-            found = one.step(batch[0], batch[1], now)[0]
-            return {(kind, (number, key, *window)): row for (number, kind, key, *window), (row, _) in found.items()}
-
-        model, batches = OfFamilies(chosen, 3 * step), list(several_stream(random.Random(seed), 0, step))
-        return run, model, [(each, each[0], each[1]) for each in batches], False
-
-    return build
-
-
 KINDS = {
-    "tumbling": eager([Even(10 * MS, 10 * MS)], 2 * MS),
-    "overlapping": eager(*sets()["longest in the middle"][::2]),
-    "sessions": of_sessions,
+    "tumbling": (lambda rng: Even.of(10, 10), RECORDS),
+    "overlapping": (WINDOWS["several, the longest in the middle"], RECORDS),
+    "sessions": (WINDOWS["sessions"], PARTIALS),
+    "unbounded": (WINDOWS["unbounded"], PARTIALS),
 }
+"""Windows that may drop their records."""
+
+
+def scenario(rng, name, trigger):
+    """Windows of `KINDS`, with any grace; their process may lose what it caches."""
+    made, content = KINDS[name]
+    kind = made(rng)
+    grace = rng.choice([0, 3 * kind.step]) // 1000 * 1000
+    made = Scenario(kind, trigger, grace, content, ("sum", "highest"))
+    made.process = Process(rng, rng.choice(["nothing", "some", "all"]))
+    return made
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", seeds(1, 6))
 @pytest.mark.parametrize("conditions", CONDITIONS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["tumbling", "overlapping", "sessions"])
 def test_a_firing_has_the_records_since_the_one_before(kind, conditions, seed):
-    arguments, options = WITH[conditions]
-    run, model, batches, disjoint = KINDS[kind](seed, early(**arguments, purge=True))
-    firings, rng, kinds = Firings(**options, disjoint=disjoint), random.Random(seed), []
-    model.disjoint = disjoint
-    purging(model)
-    for found in compared(rng, run, model, batches, firings):
-        kinds += [kind for kind, _ in found]
+    rng, kinds = random.Random(f"{kind} {conditions} {seed}"), []
+    for _ in range(4):
+        made = scenario(rng, kind, early(**WITH[conditions], purge=True))
+        for rows in stepped(rng, made, 20):
+            kinds += [place[0] for place in rows]
+        made.drain()
+        if kinds.count("early") > 5 and "final" in kinds:
+            break
     assert kinds.count("early") > 5
     assert "final" in kinds or conditions not in ("count", "when")
 
 
 @pytest.mark.parametrize("conditions", ["count", "count, delay", "key", "when", "when, count"])
 def test_a_window_that_never_closes_drops_them_too(conditions):
-    arguments, options = WITH[conditions]
-    one, model, firings = Forever(early(**arguments, final=False, purge=True)), OfKeys(), Firings(**options)
-    model.disjoint = False
-    purging(model)
-    tell = hearing(one, ShuffleRecords(one.shape, (0,)), one.emission)
-    rng, now, fired = random.Random(7), 0, 0
-    for _ in range(40):
-        one.held = rng.random() < 0.5
-        now += rng.choice([0, 1, 2, 6])
-        records = unbounded_records(rng)
-        tell(records)
-        found = one.step(records, now)
-        wanted = model.step(records, 0, firings, now)
-        assert found == {
-            key: [len(values), *(case.truth(values) for case in one.cases)] for (_, key), values in wanted.items()
-        }
-        fired += len(found)
-        assert one.stored() <= 2 * len({record[1] for record in model.records.values()}) + 2
+    rng = random.Random(conditions)
+    made, fired = scenario(rng, "unbounded", early(**WITH[conditions], final=False, purge=True)), 0
+    for rows in stepped(rng, made, 60):
+        fired += len(rows)
+        stored = PageLists(Pages(made.store, FINGERPRINT, [0]), TOTALS, made.shape).read(TOTALS)
+        assert sum(map(len, stored)) <= 2 * len(made.call.parts[0].held) + 2
     assert fired > 20
 
 
@@ -152,60 +94,41 @@ class Alternating(Trigger):
         return {"fired": np.add.reduceat(parts["fired"], starts)}
 
 
-class Actions:
-    """What `Alternating` does with a pair, from its records that are left."""
+class Alternates(Pairs):
+    """What `Alternating` does with a window, from its records that are left."""
 
-    def __init__(self, n, purged, place):
-        self.n, self.purged, self.place, self.fired = n, purged, place, {}
+    def __init__(self, trigger):
+        super().__init__(trigger)
+        self.fired = {}  # of windows that merge, by a record of theirs
 
-    def of(self, pair, numbers, new):
-        state = [self.fired.pop(n) for n in numbers if n in self.fired] if self.place(pair, 0) == 0 else None
-        fired = sum(state) if state is not None else self.fired.get(pair, 0)
-        left = len([n for n in numbers if self.place(pair, n) not in self.purged])
-        fires, drops = False, False
-        if any(n in new for n in numbers):
-            again, drops = left >= 2 * self.n, left >= 3 * self.n
-            fires = left >= self.n and fired == 0 and not again
-            fired, fires, drops = 0 if again else fired + fires, (fires or again) and not drops, again
-        self.fired[numbers[0] if state is not None else pair] = fired
+    def chosen(self, pairs, batch):
+        n, fires, drops = self.trigger.n, [], []
+        for pair, held in pairs.items():
+            marks = [self.mark(pair, record) for record in held]
+            fired, left = sum(self.fired.pop(mark, 0) for mark in marks), len(self.left(pair, held))
+            if any(record.number in batch.new for record in held):
+                again = left >= 2 * n
+                fires += [pair] if (left >= n and not fired and not again) or 3 * n > left >= 2 * n else []
+                drops += [pair] if again else []
+                fired = 0 if again else fired + (left >= n and not fired)
+            self.fired[marks[0]] = fired
         return fires, drops
 
 
 @pytest.mark.parametrize("seed", seeds(1, 6))
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_trigger_of_ones_own_drops_what_it_says(kind, seed):
-    run, model, batches, disjoint = KINDS[kind](seed, own(Alternating(2)))
-    rng, seen = random.Random(seed), []
-    place = (lambda pair, n: n) if disjoint else (lambda pair, n: (pair, n))
-    purged = set()
-    actions = Actions(2, purged, place)
-    for now, (batch, records, watermark) in enumerate(batches, 1):
-        if rng.random() < 0.5:
-            bucket_cache._entries.clear()
-
-        def rows(self, firings, now):
-            pairs = self.pairs()
-            is_open = {pair: numbers for pair, numbers in pairs.items() if self.is_open(pair)}
-            new = self.records.keys() - self.old
-            self.old |= set(self.records)
-            found = {("final", pair): numbers for pair, numbers in pairs.items() if pair not in is_open}
-            drops = []
-            for pair, numbers in is_open.items():
-                fires, dropped = actions.of(pair, numbers, new)
-                found |= {("early", pair): numbers} if fires else {}
-                drops += [place(pair, n) for n in numbers] if dropped else []
-            left = {at: [n for n in numbers if place(at[1], n) not in purged] for at, numbers in found.items()}
-            purged.update(drops)
-            values = {at: [self.records[n][2] for n in numbers] for at, numbers in left.items() if numbers}
-            self.forget({number for numbers in is_open.values() for number in numbers})
-            return values
-
-        model.rows = MethodType(rows, model)
-        found = {at: result(row) for at, row in run(batch, now).items()}
-        wanted = model.step(records, watermark, None, now)
-        assert found == {at: truth(values)[1:] for at, values in wanted.items()}
-        seen += [kind for kind, _ in found]
-    assert seen.count("early") > 5
+@pytest.mark.parametrize("kind", ["tumbling", "overlapping", "sessions"])
+def test_a_trigger_of_ones_own_drops_what_it_says(kind, seed, monkeypatch):
+    monkeypatch.setitem(DUE, Alternating, Alternates)
+    rng, fired = random.Random(f"own {kind} {seed}"), 0
+    for _ in range(4):
+        made = scenario(rng, kind, own(Alternating(2)))
+        for _ in stepped(rng, made, 20):
+            pass
+        made.drain()
+        fired += made.seen["early"]
+        if fired > 5:
+            break
+    assert fired > 5
 
 
 def test_a_lookup_leaves_out_sessions_whose_records_have_been_dropped():
@@ -219,13 +142,11 @@ def test_a_lookup_leaves_out_sessions_whose_records_have_been_dropped():
 
 
 def test_a_micro_batch_that_runs_again_drops_the_same_records():
-    one = Eager([Even(10 * MS, 10 * MS)], CHOSEN, 0, early(records=3, after="3 milliseconds", purge=True))
-    store = next(each for each in one.bucket.args if isinstance(each, MemoryStore))
-    for now, (records, watermark, _) in enumerate(several_stream(random.Random(5), 0, 2 * MS)):
-        before = copy.deepcopy(vars(store))
-        first, _ = one.step(records, watermark, now)
-        vars(store).update(before)
-        assert one.step(records, watermark, now)[0] == first
+    rng = random.Random(5)
+    made = scenario(rng, "tumbling", early(records=3, after="3 milliseconds", purge=True))
+    for _ in stepped(rng, made, 25, fails=1):
+        pass
+    assert made.seen["early"] > 5
 
 
 @pytest.mark.parametrize(

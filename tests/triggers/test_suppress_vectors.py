@@ -9,16 +9,13 @@ import json
 from pathlib import Path
 
 import pytest
-from oracle import CASES
-from test_early import hearing
-from test_several import Together
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
 
 from slicing.errors import TooLarge
-from slicing.stages.preaggregate import PreAggregate
 from slicing.state import bucket_cache
 from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import early, on_close, on_update
-from slicing.windows.families.even import Even
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "suppress"
 VECTORS = {
@@ -42,7 +39,7 @@ LIMITED = {"after": "100 days", "by": "event", "final": False}
 
 def one_pair():
     """How many bytes a pair takes: Kafka's limits are for its own format, and have room for one entry."""
-    return Together([Even(1000, 1000)], [CASES["sum"]], 0, on_update()).bucket().pair_bytes
+    return Scenario(Even.of(1, 1), on_update(), results=("sum",)).bucket().pair_bytes
 
 
 def trigger_of(case):
@@ -72,19 +69,16 @@ def updates(case):
 
 def replay(case):
     """The rows of a case: (event, key, value), 0 for none."""
-    size = next((1000 * event["end"] for event in case["events"] if "end" in event), 1000 * LONG)
-    trigger = trigger_of(case)
-    one = Together([Even(size, size)], [CASES["sum"]], 0, trigger)
-    tell = hearing(one, PreAggregate(one.shape, ((0,),), (0,)), trigger)
+    size = next((event["end"] for event in case["events"] if "end" in event), LONG)
+    one = Scenario(Even.of(size, size), trigger_of(case), results=("sum",))
     names, watermark = [], 0
     for number, (time, records) in enumerate(updates(case)):
         bucket_cache._entries.clear()
         names += [key for key, _ in records if key not in names]
         made = [(1000 * time, names.index(key), value) for key, value in records]
-        tell(made)
         watermark = max(watermark, time)
-        for (_, _, key, *_), (row, _) in one.step(made, watermark, time)[0].items():
-            yield number, names[key], row[0]
+        for (_, key, *_), (row, _) in one.emit(made, watermark, time).items():
+            yield number, names[key], row[1]
 
 
 @pytest.mark.parametrize("name", sorted(VECTORS.keys() - EXCEPTIONS.keys()))

@@ -1,29 +1,26 @@
 """Triggers of a user's own against brute force over raw records, on every kind of windows that fires early."""
 
-import copy
 import pickle
 import random
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
 from oracle import seeds
-from test_early import CHOSEN, EVERY_CONDITION, KINDS, OfKeys, result, truth
-from test_several import Together, sets
-from test_several import stream as several_stream
-from test_unbounded import Forever
-from test_unbounded import records as unbounded_records
+from scenarios.due import DUE, Pairs
+from scenarios.kinds import KINDS as WINDOWS
+from scenarios.kinds.even import Even
+from scenarios.kinds.unbounded import Unbounded
+from scenarios.scenario import Process, Scenario
+from scenarios.streams import stream
+from test_early import EVERY_CONDITION, KINDS, fired
 
-from slicing import Trigger, draw, session, tumbling
+from slicing import Trigger, draw, session, tumbling, unbounded
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
 from slicing.stages.support_of import support_of
-from slicing.state import bucket_cache
-from slicing.state.store import MemoryStore
 from slicing.triggers.emission import early
 from slicing.triggers.own import own
-from slicing.windows.families.even import Even
 
 
 @dataclass(frozen=True)
@@ -78,36 +75,69 @@ class Halfway(Trigger):
         return {"fired": np.logical_and.reduceat(parts["fired"], starts)}
 
 
-class Model:
-    """What these triggers do, pair by pair and record by record; records of sessions keep their counts."""
+class Nth(Pairs):
+    """What `EveryNth` does, record by record: whether each has been counted for a firing."""
 
     def __init__(self, trigger):
-        self.trigger, self.seen, self.watermark, self.fired, self.last, self.lone = trigger, {}, None, set(), {}, set()
+        super().__init__(trigger)
+        self.counted = {}
 
-    def due(self, pairs, now, watermark, came, there, *records):
-        return {pair for pair, numbers in pairs.items() if self.fires(pair, numbers, now, watermark)}
+    def chosen(self, pairs, batch):
+        fires = []
+        for pair, held in pairs.items():
+            marks = [self.mark(pair, record) for record in held]
+            waiting = [mark for mark in marks if not self.counted.get(mark)]
+            if len(waiting) >= self.trigger.n and any(mark not in self.counted for mark in marks):
+                fires.append(pair)
+                self.counted |= dict.fromkeys(waiting[: len(waiting) - len(waiting) % self.trigger.n], True)
+            self.counted |= {mark: False for mark in marks if mark not in self.counted}
+        return fires, ()
 
-    def fires(self, pair, numbers, now, watermark):
-        name = type(self.trigger).__name__
-        place = (lambda n: n) if self.disjoint else (lambda n: (pair, n))
-        fresh = [n for n in numbers if place(n) not in self.seen]
-        old = [n for n in numbers if place(n) in self.seen]
-        if name == "EveryNth":
-            waiting = [n for n in old if not self.seen[place(n)]] + fresh
-            fires = bool(fresh) and len(waiting) >= self.trigger.n
-            counted = len(waiting) - len(waiting) % self.trigger.n if fires else 0
-            self.seen |= {place(n): False for n in fresh} | {place(n): True for n in waiting[:counted]}
-            return fires
-        if name == "Quiet":
-            last = max([now] if fresh else [self.seen[place(n)][0] for n in old])
-            waits = bool(fresh) or any(self.seen[place(n)][1] for n in old)
-            fires = waits and last + 3 <= now
-            self.seen |= {place(n): (last, waits and not fires) for n in numbers}
-            return fires
-        raise AssertionError(name)
+
+class Quietly(Pairs):
+    """What `Quiet` does: of each record, the clock at the last one of its window, and whether that waits."""
+
+    def __init__(self, trigger):
+        super().__init__(trigger)
+        self.last = {}
+
+    def chosen(self, pairs, batch):
+        fires = []
+        for pair, held in pairs.items():
+            marks = [self.mark(pair, record) for record in held]
+            old = [self.last[mark] for mark in marks if mark in self.last]
+            is_new = len(old) < len(marks)
+            last = batch.now if is_new else max(clock for clock, _ in old)
+            waits = is_new or any(waits for _, waits in old)
+            is_due = waits and last + 3 <= batch.now
+            fires += [pair] if is_due else []
+            self.last |= dict.fromkeys(marks, (last, waits and not is_due))
+        return fires, ()
+
+
+class Half(Pairs):
+    """What `Halfway` does, which is asked when the watermark has moved."""
+
+    def __init__(self, trigger):
+        super().__init__(trigger)
+        self.fired, self.watermark = set(), None
+
+    def chosen(self, pairs, batch):
+        has_moved, self.watermark = batch.watermark != self.watermark, batch.watermark
+        past = {pair for pair in pairs if batch.watermark >= pair.place.start // 2 + pair.place.end // 2}
+        fires = past - self.fired if has_moved else set()
+        self.fired |= fires
+        return fires, ()
 
 
 TRIED = {"count": EveryNth(3), "clock": Quiet()}
+
+
+@pytest.fixture(autouse=True)
+def _due(monkeypatch):
+    """Say what these triggers do."""
+    for trigger, due in ((EveryNth, Nth), (Quiet, Quietly), (Halfway, Half)):
+        monkeypatch.setitem(DUE, trigger, due)
 
 
 @pytest.mark.one_in(4)
@@ -122,53 +152,32 @@ TRIED = {"count": EveryNth(3), "clock": Quiet()}
     ],
 )
 def test_firings_are_those_of_raw_records(kind, trigger, seed):
-    trigger = TRIED[trigger]
-    run, model, batches, disjoint = KINDS[kind](seed, own(trigger))
-    firings, rng, now, fired = Model(trigger), random.Random(seed), 0, 0
-    firings.disjoint = disjoint
-    for batch, records, watermark in batches:
-        if rng.random() < 0.5:
-            bucket_cache._entries.clear()  # another process goes on
-        now += rng.choice([0, 1, 2, 6])
-        found = {place: result(row) for place, row in run(batch, now).items()}
-        wanted = model.step(records, watermark, firings, now)
-        kinds = {"early", "final"} if trigger.final else {"early"}
-        assert found == {place: truth(values)[1:] for place, values in wanted.items() if place[0] in kinds}
-        fired += sum(kind == "early" for kind, _ in found)
-    assert fired > 5
+    assert fired(kind, f"{trigger} {seed}", own(TRIED[trigger])) > 5
 
 
-@pytest.mark.parametrize("trigger", TRIED)
-def test_a_window_that_never_closes_fires_as_others_do(trigger):
-    trigger = {"count": EveryNth(3, final=False), "clock": Quiet()}[trigger]
-    one, model, firings = Forever(own(trigger)), OfKeys(), Model(trigger)
-    rng, now, firings.disjoint = random.Random(7), 0, False
-    for _ in range(60):
-        one.held = rng.random() < 0.5
-        now += rng.choice([0, 1, 2, 6])
-        records = unbounded_records(rng)
-        found = one.step(records, now)
-        wanted = model.step(records, 0, firings, now)
-        assert found == one.truth({key for _, key in wanted})
+def test_a_window_that_never_closes_needs_no_final_firing():
+    rng = random.Random("never closes")
+    made = Scenario(WINDOWS["unbounded"](rng), own(EveryNth(3, final=False)), results=("sum", "highest"))
+    for records, _, now in stream(rng, made.kind):
+        made.step(records, 0, now)
+    assert made.seen["early"] > 5
 
 
-def together(trigger, name="ends together"):
-    chosen, begin, step = sets()[name]
-    one = Together(chosen, CHOSEN, 0, own(trigger))
-    store = next(each for each in one.bucket.args if isinstance(each, MemoryStore))
-    return one, store, several_stream(random.Random(8), begin, step)
+def together(trigger):
+    """Windows that share slices, and micro-batches of theirs."""
+    rng = random.Random(8)
+    kind = WINDOWS["several that end together"](rng)
+    return Scenario(kind, own(trigger), results=("sum", "highest")), stream(rng, kind)
 
 
 def test_the_watermark_asks_all_open_windows_and_each_fires_once():
-    one, _, batches = together(Halfway())
+    one, batches = together(Halfway())
     fired = Counter()
-    watermark = 0
-    for records, moved, now in batches:
-        found, _ = one.step(records, moved, now)
-        watermark = max(watermark, moved * 1000)
-        for _, kind, key, start, end in found:
-            fired[kind, key, start, end] += 1
-            assert kind == "final" or start // 2 + end // 2 <= watermark < end
+    for records, watermark, now in batches:
+        for kind, *place in one.step(records, watermark, now):
+            fired[kind, *place] += 1
+            *_, start, end = place
+            assert kind == "final" or start // 2 + end // 2 <= 1000 * one.watermark < end
     assert set(fired.values()) == {1}
     assert sum(place[0] == "early" for place in fired) > 20
 
@@ -176,24 +185,14 @@ def test_the_watermark_asks_all_open_windows_and_each_fires_once():
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("trigger", [EveryNth(3), Quiet(), Halfway()])
 def test_a_micro_batch_that_runs_again_fires_the_same_pairs(trigger):
-    one, store, batches = together(trigger)
-    rng, fired = random.Random(3), 0
-    for now, (records, watermark, _) in enumerate(batches):
-        before = copy.deepcopy(vars(store))
-        first, _ = one.step(records, watermark, 2 * now)
-        vars(store).update(before)
-        if rng.random() < 0.5:
-            bucket_cache._entries.clear()
-        assert one.step(records, watermark, 2 * now)[0] == first
-        fired += sum(place[1] == "early" for place in first)
-    assert fired > 5
+    assert fired("hopping", f"{trigger} again", own(trigger), fails=1) > 5
 
 
 def test_state_is_forgotten_with_its_windows():
-    one, _, batches = together(EveryNth(1000))
+    one, batches = together(EveryNth(1000))
     most = 0
-    for records, watermark, now in batches:
-        one.step(records, watermark, now)
+    for records, watermark, now in [*batches, ([], 1 << 43, 0)]:
+        one.emit(records, watermark, now)
         bucket = one.bucket()
         most = max(
             [most, *(len(each.memory.rows) for each in bucket.pairs(own(EveryNth(1000)).remembered, False)._families)]
@@ -216,8 +215,8 @@ def version(**members):
 
 
 def states(one, trigger):
-    bucket = one.bucket.func(*one.bucket.args[:5], own(trigger), *one.bucket.args[6:])
-    pairs = bucket.pairs(own(trigger).remembered, False)
+    one.trigger = own(trigger)
+    pairs = one.bucket().pairs(own(trigger).remembered, False)
     return {
         (number, key, window): tuple(field[at] for field in each.memory.rows.partials[0])
         for number, each in enumerate(pairs._families)
@@ -233,24 +232,25 @@ def states(one, trigger):
 
 def test_fields_of_the_state_come_and_go():
     old, new = version(state="seen bigint, gone bigint"), version(state="fresh double, seen bigint")
-    one, _, batches = together(old)
+    one, batches = together(old)
     for _, (records, watermark, now) in zip(range(8), batches, strict=False):
-        one.step(records, watermark, now)
+        one.emit(records, watermark, now)
     before = states(one, old)
     assert len(before) > 3
     assert states(one, new) == {place: (0.0, seen) for place, (seen, _) in before.items()}
 
 
 def test_a_field_of_another_type_is_refused_by_name():
-    one, _, batches = together(version(state="seen bigint"))
-    one.step(*next(batches))
+    one, batches = together(version(state="seen bigint"))
+    one.emit(*next(each for each in batches if each[0]))
     with pytest.raises(StateMismatch, match=r"`seen` in the state of `Versioned` is bigint .*, and double now"):
         states(one, version(state="seen double"))
 
 
 def test_the_state_of_another_trigger_is_not_taken_over():
-    one, _, batches = together(EveryNth(100))
-    one.step(*next(batches))
+    one, batches = together(EveryNth(100))
+    one.emit(*next(each for each in batches if each[0]))
+    assert states(one, EveryNth(100))
     assert states(one, version(state="seen bigint")) == {}
 
 
@@ -297,10 +297,10 @@ class Fragile(Trigger):
 
 
 def test_a_hook_that_fails_names_the_key_and_the_window():
-    one, _, batches = together(Fragile())
+    one, batches = together(Fragile())
     records, watermark, now = next(each for each in batches if len(each[0]) > 3)
-    with pytest.raises(FunctionFailed, match=r"`Fragile.on_records` .*key \(\d,\) in window \["):
-        one.step(records * 2, watermark, now)
+    with pytest.raises(FunctionFailed, match=r"`Fragile.on_records` .*key \((\d|None),\) in window \["):
+        one.emit(records * 2, watermark, now)
 
 
 def test_sessions_need_a_merge_of_the_state_and_say_so():
@@ -350,11 +350,11 @@ def test_a_trigger_by_event_time_that_follows_another_one_fires_at_its_first_mul
     """A trigger of one's own notes watermarks, `every` numbers of intervals: neither is taken for the other."""
     by_event = early(every="1 second", by="event", final=False)
     triggers = [own(Halfway()), by_event] if before == "own" else [by_event, own(Halfway())]
-    one = Together([Even(60_000_000, 60_000_000)], CHOSEN, 0, triggers[0])
-    one.step([(1_000_000, 1, 5)], 40_500)
-    one.bucket = partial(one.bucket.func, *one.bucket.args[:5], triggers[1], *one.bucket.args[6:])
-    assert [place[1] for place in one.step([(2_000_000, 1, 6)], 40_600)[0]] == ([] if before == "own" else ["early"])
-    assert [place[1] for place in one.step([], 41_100)[0]] == (["early"] if before == "own" else [])
+    one = Scenario(Even.of(60_000, 60_000), triggers[0], results=("sum",))
+    one.emit([(1_000_000, 1, 5)], 40_500)
+    one.trigger = triggers[1]
+    assert [place[0] for place in one.emit([(2_000_000, 1, 6)], 40_600)] == ([] if before == "own" else ["early"])
+    assert [place[0] for place in one.emit([], 41_100)] == (["early"] if before == "own" else [])
 
 
 @dataclass(frozen=True)
@@ -370,12 +370,14 @@ class Once(Trigger):
         return fires * self.FIRE
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_a_key_that_is_forgotten_begins_with_no_state(held):
+@pytest.mark.parametrize("loses", ["nothing", "all"])
+def test_a_key_that_is_forgotten_begins_with_no_state(loses):
     """Others keep the list of states long, so that what is void in it is not written anew."""
-    one, fired = Forever(own(Once()), ttl=7, held=held), []
+    one, fired = Scenario(Unbounded(unbounded("7 milliseconds")), own(Once()), results=("sum",)), []
+    one.process = Process(None, loses)
     others = [(0, key, 1) for key in range(10, 30)]
     for now in range(100, 130, 3):
         comes = [(0, 1, 1)] * (now in (100, 103, 118, 121))
-        fired.append((now, 1 in one.step([*others, *comes], now)))
+        rows = one.emit([*others, *comes], 0, now)
+        fired.append((now, 1 in {key for _, key, *_ in rows}))
     assert [now for now, is_fired in fired if is_fired] == [103, 121]

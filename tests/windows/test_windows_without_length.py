@@ -10,19 +10,21 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from oracle import CASES, FINGERPRINT, Case, block_of, moment, records_of, shape_of
-from test_several import Alone, Together, results_of
+from oracle import Case
+from scenarios.kind import PARTIALS, RECORDS, Kind
+from scenarios.kinds.even import Even
+from scenarios.kinds.several import several
+from scenarios.scenario import Scenario
 
 from slicing.aggregates.aggregate import Aggregate
-from slicing.engines.eager.bucket import EagerBucket
-from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_change, on_close
 from slicing.windows.families.by_edges import ByEdges
-from slicing.windows.families.even import Even
 from slicing.windows.families.stepped import Stepped
+from slicing.windows.sets import Set
 from slicing.windows.time.edges import Listed
 from slicing.windows.time.local import Local
 from slicing.windows.time.zones import Zone
+from slicing.windows.window import Timed
 
 MS, DAY = 1000, 86_400 * 10**6
 APIA = Local("day", 1, Zone.of("Pacific/Apia"))
@@ -79,47 +81,46 @@ def walked(family, taken, drained, truth):
     return rows
 
 
-class Eager:
-    """A family by the eager strategy."""
+def inside(family, records):
+    return [each for each in records if not family.in_gap(family.slice_at(each[0]))]
 
-    def __init__(self, family, cases, emission):
-        self.family, self.cases, self.emission, self.store = family, cases, emission, MemoryStore()
-        self.shape = shape_of(family, cases)
 
-    def bucket(self):
-        return EagerBucket(self.shape, [[0]] * len(self.cases), 0, FINGERPRINT, self.store, self.emission)
+def changes(family, drained, content, seed):
+    """The rows of a stream, by (kind, key, start, end), and the records of its windows."""
+    (_, begin, step), got, taken = FAMILIES[family], {}, []
+    family = FAMILIES[family][0]
+    made = Scenario(Kind(Timed(family, "")), on_change(drained), content=content, results=(PLACED,))
+    for came, watermark in stream(random.Random(seed), begin, step):
+        taken += inside(family, came)
+        for (kind, key, _, start, end), (row, _) in made.emit(came, watermark).items():
+            assert (kind, key, start, end) not in got
+            got[kind, key, start, end] = None if kind == "drained" else row[1]
+    return got, taken
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("drained", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_changes_pass_over_windows_without_length(name, drained):
+@pytest.mark.parametrize("content", [PARTIALS, RECORDS])
+def test_changes_pass_over_windows_without_length(name, drained, content):
     (family, begin, step), ended = FAMILIES[name], Counter()
-    for seed in range(12):
-        alone, got, taken = Alone(family, [PLACED], 0, on_change(drained)), {}, []
-        for came, watermark in stream(random.Random(seed), begin, step):
-            came = alone.inside(came)
-            taken += came
-            found, _ = alone.step(came, watermark)
-            for (_, kind, key, start, end), (row, _) in found.items():
-                assert (kind, key, start, end) not in got
-                got[kind, key, start, end] = None if kind == "drained" else row[0]
-                ended[kind] += start >= begin + 3 * step
+    for seed in range(12 if content == PARTIALS else 5):
+        got, taken = changes(name, drained, content, seed)
+        ended.update(kind for kind, _, start, _ in got if start >= begin + 3 * step)
         if taken:
             assert got == walked(family, taken, drained, PLACED.truth), seed
-    assert ended["final"] > 30
-    assert (ended["drained"] > 10) == drained
+    assert ended["final"] > (30 if content == PARTIALS else 10)
+    assert (ended["drained"] > (10 if content == PARTIALS else 3)) == drained
 
 
 def test_a_key_ends_with_the_first_day_that_has_a_length():
     """Records on the 29th; the 30th was left out; the 31st is empty."""
-    family = FAMILIES["days in Apia"][0]
-    alone = Alone(family, [PLACED], 0, on_change(drained=True))
+    made = Scenario(Kind(Timed(FAMILIES["days in Apia"][0], "")), on_change(drained=True), results=(PLACED,))
     noon = int(datetime(2011, 12, 29, 22, tzinfo=UTC).timestamp()) * 10**6  # 12 o'clock of the 29th there
-    alone.step([(noon, 1, 1)], noon // 1000)
-    found, _ = alone.step([], (noon + 9 * DAY) // 1000)
-    assert sorted(kind for _, kind, *_ in found) == ["drained", "final"]
-    ((_, _, _, start, end),) = [place for place in found if place[1] == "drained"]
+    made.emit([(noon, 1, 1)], noon // 1000)
+    found = made.emit([], (noon + 9 * DAY) // 1000)
+    assert sorted(kind for kind, *_ in found) == ["drained", "final"]
+    ((*_, start, end),) = [place for place in found if place[0] == "drained"]
     assert end - start == DAY
 
 
@@ -127,19 +128,14 @@ def test_a_key_ends_with_the_first_day_that_has_a_length():
 @pytest.mark.parametrize("drained", [False, True])
 @pytest.mark.parametrize("emission", ["on_close", "on_change"])
 def test_wide_rows_have_each_end_once(emission, drained):
-    """Days beside three and seven days: several windows end with the day that was left out."""
-    families = [Stepped(APIA, 1, 1), Stepped(APIA, 1, 3), Stepped(APIA, 1, 7)]
+    """Days in rows of seven days, beside three: several windows end with the day that was left out."""
+    windows = Set(tuple(Timed(Stepped(APIA, 1, days), "") for days in (1, 3, 7)), wide=True)
     for seed in range(8):
         given = on_close() if emission == "on_close" else on_change(drained)
-        wide, seen = Together(families, [CASES["sum"]], 0, given, wide=True), Counter()
+        wide, seen = Scenario(Kind(windows), given, results=("sum",)), Counter()
         for came, watermark in stream(random.Random(seed), CHRISTMAS, DAY):
-            bucket = wide.bucket()
-            bucket.accept([block_of(wide.shape, wide.cases, came)])
-            for frame in bucket.close(moment(watermark)):
-                own = wide.shape.family.families[frame.family]
-                ends = own.window_end(frame.windows).tolist()
-                keys = frame.names["k0"].take(frame.keys).to_pylist()
-                seen.update(zip(keys, ends, strict=True))
+            rows = wide.emit(came, watermark)
+            seen.update((key, end) for _, key, part, _, end in rows if part == 2)
         assert set(seen.values()) <= {1}
 
 
@@ -149,46 +145,15 @@ def test_a_wide_row_that_shows_what_the_row_before_showed_is_not_emitted():
         lambda: 0, lambda acc, v: acc + v, lambda a, b: a + b, lower=lambda a: a or None, returns="bigint"
     )
     case = Case(nothing, lambda values: sum(values) or None)
-    families, shown = [Even(5 * MS, MS), Even(60 * MS, MS)], defaultdict(list)
-    wide = Together(families, [case], 0, on_change(), wide=True)
+    wide, shown = Scenario(several(Even.of(5, 1), Even.of(60, 1), wide=True), on_change(), results=(case,)), {}
     rng, now = random.Random(5), 0
     for step in range(120):
         now += rng.choice([1, 2, 7])
         came = [(now * MS, key, rng.choice([0, 0, 0, 5])) for key in range(3) if rng.random() < 0.6 or not step]
-        bucket = wide.bucket()
-        bucket.accept([block_of(wide.shape, wide.cases, came)])
-        for frame in bucket.close(moment(now)):
-            keys = frame.names["k0"].take(frame.keys).to_pylist()
-            sides = [
-                results_of(wide.shape.over(wide.shape.family.families[0]), side) for side in (frame, *frame.aligned)
-            ]
-            held = [side.records for side in (frame, *frame.aligned)]
-            ends = wide.shape.family.families[frame.family].window_end(frame.windows).tolist()
-            for at, key in enumerate(keys):
-                row = [side[at][0] if records[at] else None for side, records in zip(sides, held, strict=True)]
-                shown[key].append((ends[at], row))
+        for (_, key, part, _, end), (row, _) in wide.emit(came, now).items():
+            shown.setdefault(key, {}).setdefault(end, {})[part] = row[1]
     for rows in shown.values():
-        in_order = [row for _, row in sorted(rows, key=lambda each: each[0])]
+        # Of an empty window nothing is shown, as of one without a result.
+        in_order = [[rows[end].get(part) for part in (0, 1)] for end in sorted(rows)]
         assert all(one != other for one, other in pairwise(in_order))
         assert len(in_order) > 20
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("drained", [False, True])
-@pytest.mark.parametrize("name", FAMILIES)
-def test_the_eager_strategy_passes_over_them_too(name, drained):
-    family, begin, step = FAMILIES[name]
-    for seed in range(5):
-        eager, got, taken = Eager(family, [PLACED], on_change(drained)), {}, []
-        for came, watermark in stream(random.Random(seed), begin, step):
-            came = [each for each in came if not family.in_gap(family.slice_at(each[0]))]
-            taken += came
-            bucket = eager.bucket()
-            bucket.accept([records_of(eager.shape, eager.cases, came)] if came else [])
-            for frame in bucket.close(moment(watermark)):
-                starts, ends = family.window_start(frame.windows).tolist(), family.window_end(frame.windows).tolist()
-                keys = frame.names["k0"].take(frame.keys).to_pylist()
-                for key, start, end, row in zip(keys, starts, ends, results_of(eager.shape, frame), strict=True):
-                    got[frame.kind, key, start, end] = None if frame.kind == "drained" else row[0]
-        if taken:
-            assert got == walked(family, taken, drained, PLACED.truth), seed

@@ -22,16 +22,27 @@ class Several(Kind):
         return self.spec
 
     @property
+    def leads(self):
+        """Windows side by side are in the rows of the longest ones, which hold all others that end with them."""
+        return (max(self.spec, key=lambda part: part.reach),) if self.window.wide else self.spec
+
+    @property
     def is_endless(self):
         return all(part.is_endless for part in self.spec)
 
     def allows(self, trigger):
-        """Changes are of windows that end together."""
-        return super().allows(trigger) and (CHANGED not in trigger.asks or end_together(self.window.family.members))
+        """Changes are of windows that end together; of those side by side they are of whole rows, which is not said."""
+        may_change = end_together(self.window.family.members) and not self.window.wide
+        return super().allows(trigger) and (CHANGED not in trigger.asks or may_change)
 
 
-def several(*parts, begin=0, step=MS, reach=60 * MS):
-    return Several(Set(tuple(part.window for part in parts)), begin, step, reach, parts)
+def several(*parts, begin=0, step=MS, reach=60 * MS, wide=False):
+    return Several(Set(tuple(part.window for part in parts), wide=wide), begin, step, reach, parts)
+
+
+def side_by_side(rng):
+    """Windows of wide rows: those of each end are in one row."""
+    return several(Even.of(5, 1), Even.of(24, 1), Even.of(12, 1), reach=24 * MS, wide=True).over(*CONTENTS)
 
 
 KINDS = {
@@ -46,6 +57,7 @@ KINDS = {
     "several with gaps": lambda rng: several(Even.of(2, 10), Even.of(3, 15, 5), reach=15 * MS).over(*CONTENTS),
     "several, one cumulating": lambda rng: several(Cumulating.of(60, 5), Even.of(20, 5), step=2 * MS),
     "several, one by lists": lambda rng: several(listed([0, 30, 95], [20, 90, 300]), Even.of(6, 3), reach=90 * MS),
+    "side by side": side_by_side,
     "several, one in a zone": lambda rng: several(
         CALENDAR["days in a zone"](rng),
         Even.of(6 * HOUR // MS, HOUR // MS),

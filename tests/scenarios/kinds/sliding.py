@@ -12,7 +12,10 @@ class Sliding(Kind):
     """Windows that exist at the times of records, as Kafka Streams has them."""
 
     separate = False
-    keeps = True
+    keeps = counts_closing = True
+
+    def instant(self, record):
+        return self.floored(record)
 
     def floored(self, record):
         return record.time // self.window.unit * self.window.unit

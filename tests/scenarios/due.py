@@ -1,0 +1,268 @@
+"""What fires early, from raw records: which keys, or which windows of keys, and whose records are dropped then.
+
+There is a class for each trigger that fires early. It remembers of records what it needs, and knows nothing of slices.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from slicing.triggers.by_delay import ByDelay
+from slicing.triggers.by_delta import ByDelta
+from slicing.triggers.by_event_delay import ByEventDelay
+from slicing.triggers.by_interval import CLOCK, ByInterval
+from slicing.triggers.by_records import ByRecords
+from slicing.triggers.by_records_of_key import ByRecordsOfKey
+from slicing.triggers.by_signal import BySignal
+from slicing.triggers.early import Early
+from slicing.triggers.early_by_clock import EarlyByClock
+from slicing.triggers.early_by_count import EarlyByCount
+
+from .kind import Place, Record, marked
+
+
+class Due:
+    """Of keys whose open windows fire together."""
+
+    def __init__(self, trigger):
+        self.trigger, self.tick = trigger, None
+
+    def early(self, parts):
+        """Of each part, the windows (key, place) that fire, and those whose records are dropped."""
+        keys = self.keys(parts)
+        return [(list(part.woken(keys)), ()) for part in parts]
+
+    def keys(self, parts):
+        """Those of all kinds of a call together: a record waits once, however many kinds it is in."""
+        waiting = defaultdict(set)
+        for part in parts:
+            for key, held in part.waiting.items():
+                waiting[key] |= held
+        return {key for key, held in waiting.items() if held and self.is_due(len(held), parts[0].now)}
+
+    def is_due(self, count, now):
+        return count >= self.trigger.count
+
+
+class Ticks(Due):
+    """All of them when the clock has ticked since the micro-batch before."""
+
+    def keys(self, parts):
+        tick, last = 1000 * parts[0].now // self.trigger.microseconds, self.tick
+        self.tick, self.ticks = tick, last is not None and tick > last
+        return super().keys(parts)
+
+    def is_due(self, count, now):
+        return self.ticks
+
+
+class Pair(NamedTuple):
+    """A window of a key; `part` is its place among the kinds of a call that have rows of their own."""
+
+    part: int
+    key: Any
+    place: Place
+
+
+class MicroBatch(NamedTuple):
+    """A micro-batch: its clock in milliseconds, its watermark, and the keys of the records that it brings, by number.
+
+    `there` are the keys that had records for open windows before, `instant` the time of a record as its windows see it.
+    """
+
+    now: int
+    watermark: int
+    new: dict[int, Any]
+    there: set
+    instant: Callable = lambda record: record.time
+
+
+class Pairs(Due):
+    """Of windows of keys, each of which the trigger is asked about."""
+
+    merges = False  # windows merge, so that what is known of a record is known in any window
+
+    def early(self, parts):
+        self.parts, self.merges = parts, parts[0].kind.grows
+        pairs = {Pair(at, *pair): held for at, part in enumerate(parts) for pair, held in part.open().items()}
+        new = {r.number: r.key for part in parts for r in part.came()}
+        there = {key for part in parts for key in part.windows if part.was_there(key)}
+        kind = parts[0].kind
+        found = self.chosen(pairs, MicroBatch(parts[0].now, parts[0].watermark, new, there, kind.instant))
+        return [tuple([pair[1:] for pair in some if pair.part == at] for some in found) for at in range(len(parts))]
+
+    def chosen(self, pairs, batch):
+        """Of open windows, with their records, those that fire, and those whose records are dropped."""
+        raise NotImplementedError
+
+    def left(self, pair, held):
+        """The records of a window that no firing has dropped."""
+        part = self.parts[pair.part]
+        return [record for record in held if part.mark(*pair[1:], record) not in part.dropped]
+
+    def mark(self, pair, record):
+        """What tells a record in a window from all others."""
+        return record.number if self.merges else (pair, record.number)
+
+
+@dataclass
+class Known:
+    """What is known of a record in a window: the clock at which it came, and what has become of it since."""
+
+    came: int
+    fired: bool = False  # whether a firing had it
+    counted: bool = False  # whether it has been counted for a firing
+    since: int | None = None  # from which event time on the window waits
+
+
+class Window(NamedTuple):
+    """A window of a key, its records in the order in which they came, and what is known of each."""
+
+    pair: Pair
+    records: Sequence[Record]
+    known: Sequence[Known]
+
+    @property
+    def fresh(self):
+        """The records that no firing had."""
+        return [each for each in zip(self.records, self.known, strict=True) if not each[1].fired]
+
+
+class Conditions(Pairs):
+    """Of `early(...)`: the first condition that is true lets a window fire, and all of them begin anew."""
+
+    def __init__(self, trigger):
+        super().__init__(trigger)
+        self.known, self.compared = {}, {}  # of records in windows; by pair the value that others are compared with
+        self.of_key, self.passed = Counter(), None  # records of each key since counting began; the last multiple
+
+    def early(self, parts):
+        """Windows that would wait longer than they are open fire when they close, if they do not fire then anyway."""
+        found = super().early(parts)
+        if self.trigger.final or not any(each.outlasts for each in self.trigger.conditions):
+            return found
+        last = [
+            [pair for pair, held in part.closing().items() if self.window(Pair(at, *pair), held).fresh]
+            for at, part in enumerate(parts)
+        ]
+        return [(fires + more, drops) for (fires, drops), more in zip(found, last, strict=True)]
+
+    def chosen(self, pairs, batch):
+        self.batch = batch
+        self.of_key = Counter({key: count for key, count in self.of_key.items() if key in batch.there})
+        self.of_key.update(batch.new.values())
+        self.has_passed = any(self.passes(each) for each in self.trigger.conditions if isinstance(each, ByInterval))
+        windows = [self.window(pair, held) for pair, held in pairs.items()]
+        due = {each.pair: [one for one in self.trigger.conditions if self.is_true(one, each)] for each in windows}
+        fires = [each for each in windows if due[each.pair] and (each.fresh or self.trigger.repeat)]
+        fires += self.crowded([each for each in windows if each.fresh and not due[each.pair]])
+        self.fire(fires, due)
+        found = {each.pair for each in fires}
+        return found, found if self.trigger.purge else ()
+
+    def window(self, pair, held):
+        records = sorted(held, key=lambda record: record.number)
+        known = [self.known.setdefault(self.mark(pair, record), Known(self.batch.now)) for record in records]
+        return Window(pair, records, known)
+
+    # --- conditions ---
+
+    def is_true(self, condition, window):
+        return TRUE[type(condition)](self, condition, window)
+
+    def passes(self, condition):
+        """Whether a multiple has passed; by event time once the watermark is behind it."""
+        if condition.by == CLOCK:
+            passed, last = 1000 * self.batch.now // condition.microseconds, self.passed
+        else:
+            passed, last = max(0, self.batch.watermark - 1) // condition.microseconds, self.passed or 0
+        self.passed = passed
+        return last is not None and passed > last
+
+    def by_records(self, condition, window):
+        return sum(not each.counted for each in window.known) >= condition.count
+
+    def by_records_of_key(self, condition, window):
+        return self.of_key[window.pair.key] >= condition.count
+
+    def by_interval(self, condition, window):
+        return self.has_passed
+
+    def by_delay(self, condition, window):
+        return any(1000 * (self.batch.now - each.came) >= condition.microseconds for _, each in window.fresh)
+
+    def by_event_delay(self, condition, window):
+        """The first records of all are those of the micro-batch in which the window began to wait."""
+        since = min([each.since for _, each in window.fresh if each.since is not None], default=None)
+        if since is None:
+            since = min([self.batch.instant(record) for record, _ in window.fresh], default=None)
+        for _, each in window.fresh:
+            each.since = since
+        return since is not None and since + condition.microseconds <= self.batch.watermark
+
+    def by_signal(self, condition, window):
+        return any(record.number in self.batch.new and marked(record) for record in window.records)
+
+    def by_delta(self, condition, window):
+        """Whether a new value is far from that of the last firing, which is the last one that is; null is left out."""
+        found = False
+        for record in window.records:
+            if record.number in self.batch.new and record.value is not None:
+                far = abs(record.value - self.compared.setdefault(window.pair, record.value)) > condition.threshold
+                self.compared[window.pair] = record.value if far else self.compared[window.pair]
+                found |= far
+        return found
+
+    # --- firings ---
+
+    def crowded(self, waiting):
+        """The oldest of the windows that wait for which there is no room; equally old ones by window, then by key."""
+        if self.trigger.buffer is None:
+            return []
+
+        def age(window):
+            since = [each.came if each.since is None else each.since for _, each in window.fresh]
+            return min(since), window.pair.place, window.pair.key is None, window.pair.key or 0, window.pair.part
+
+        return sorted(waiting, key=age)[: max(0, len(waiting) - self.trigger.buffer.records)]
+
+    def fire(self, windows, due):
+        """Let all conditions begin anew; what is left of a count goes on if it alone was true."""
+        left = defaultdict(list)
+        for each in windows:
+            types = {type(one) for one in due[each.pair]}
+            if ByDelta in map(type, self.trigger.conditions) and types != {ByDelta}:
+                values = [record.value for record in each.records if record.value is not None]
+                self.compared |= {each.pair: values[-1]} if values else {}
+            self.count(each, types)
+            left[each.pair.key].append(types)
+            for known in each.known:
+                known.fired = True
+        for condition in self.trigger.conditions:
+            for key, types in left.items() if isinstance(condition, ByRecordsOfKey) else ():
+                alone = all(each == {ByRecordsOfKey} for each in types)
+                self.of_key[key] = self.of_key[key] % condition.count if alone else 0
+
+    def count(self, window, types):
+        """Count the records of a window that fires."""
+        uncounted = [each for each in window.known if not each.counted]
+        if types == {ByRecords}:
+            (condition,) = (each for each in self.trigger.conditions if isinstance(each, ByRecords))
+            uncounted = uncounted[: len(uncounted) - len(uncounted) % condition.count]
+        for each in uncounted:
+            each.counted = True
+
+
+TRUE = {
+    ByRecords: Conditions.by_records,
+    ByRecordsOfKey: Conditions.by_records_of_key,
+    ByInterval: Conditions.by_interval,
+    ByDelay: Conditions.by_delay,
+    ByEventDelay: Conditions.by_event_delay,
+    BySignal: Conditions.by_signal,
+    ByDelta: Conditions.by_delta,
+}
+"""By type of condition: whether it is true of a window in a micro-batch."""
+DUE = {EarlyByCount: Due, EarlyByClock: Ticks, Early: Conditions}
+"""By type of trigger. A trigger of one's own that fires early has an entry of its own."""
