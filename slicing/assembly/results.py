@@ -21,9 +21,10 @@ class Windows:
     """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, and holds `records[i]` records.
 
     `kind` says why they fire, one of `trigger.KINDS`. `old` has the same windows with the results that they replace.
-    `family` is the number of their family. `aligned` has the aligned windows of the other families, row by row; a row
-    without records stands for a missing one. `ends` has the end of each window if the family does not know it.
-    `is_complete[i]` says whether window i of a wide row holds all its records; None means that all do.
+    `family` is the number of their family. `aligned` has the aligned windows of the other families in order, row by
+    row; these do not have the number of their family. A row without records stands for a missing one. `ends` has the
+    end of each window if the family does not know it. `is_complete[i]` says whether window i of a wide row holds all
+    its records; None means that all do.
     """
 
     windows: Array

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -192,8 +192,10 @@ class _Run:
         counts = windows.partials[0][0].tolist()
         for start, end, records in zip(starts.tolist(), ends.tolist(), counts, strict=True):
             yield Out(windows.family, start, end, records, windows.kind, batch)
-        for other in windows.aligned:
-            yield from self.out(other.take(np.flatnonzero(other.records)), batch)
+        if windows.aligned:
+            others = [number for number in range(len(self.families)) if number != windows.family]
+            for number, other in zip(others, windows.aligned, strict=True):
+                yield from self.out(replace(other.take(np.flatnonzero(other.records)), family=number), batch)
 
     def outcomes(self, times: Sequence[int], late: Late[Any] | None, encoded: list[bytes]) -> tuple[str, ...]:
         """Return the outcome of each record."""

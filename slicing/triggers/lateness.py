@@ -12,7 +12,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.triggers.required_delay import NO_ENDS, FirstEnds
-from slicing.windows.families.family import Family
+from slicing.windows.families.family import Family, emitted_between
 
 Rows = TypeVar("Rows")
 
@@ -24,7 +24,7 @@ COUNTS, PARTIALS, RECORDS = LATE_OUTPUTS = ("counts", "partials", "records")
 class ClosedWindows:
     """The closed windows of each slice: an item for each slice."""
 
-    windows: Array  # the number of its windows that were closed
+    windows: Array  # the number of its windows that were closed, without those that are never emitted
     taken: Array  # its first window that was open
     by_all: Array  # whether all of its windows were closed
 
@@ -45,7 +45,8 @@ class RefusedRows(Generic[Rows]):
         """Return the closed windows of each slice. Every slice must be late for at least one window."""
         first, last = family.first_window(slices), family.last_window(slices)
         taken = np.maximum(first, self.first_accepting)
-        return ClosedWindows(np.minimum(taken, last + 1) - first, taken, taken > last)
+        closed = emitted_between(family, first, np.minimum(taken, last + 1))
+        return ClosedWindows(closed, taken, taken > last)
 
 
 @dataclass(frozen=True)

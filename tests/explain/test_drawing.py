@@ -28,6 +28,7 @@ from slicing.drawing.style import COLOURS
 from slicing.drawing.svg import element, svg
 from slicing.drawing.timeline import Bar, Row, Timeline
 from slicing.errors import InvalidType, InvalidValue
+from slicing.stages.local_runner import bounded, stream
 from slicing.windows.sets import windows_of_call
 
 HOP = hopping("10 minutes", advance="5 minutes")
@@ -49,6 +50,11 @@ KINDS = {
     "edges": by_edges([0, 25 * MINUTE, 40 * MINUTE], [20 * MINUTE, 35 * MINUTE, 90 * MINUTE]),
     "several": of_call(HOP, tumbling("20 minutes")),
     "side by side": of_call(short=tumbling("5 minutes"), half=hopping("30 minutes", advance="5 minutes")),
+    "side by side, not by length": of_call(
+        middle=hopping("10 minutes", advance="5 minutes"),
+        long=hopping("15 minutes", advance="5 minutes"),
+        short=tumbling("5 minutes"),
+    ),
 }
 
 
@@ -102,6 +108,15 @@ def test_bounded_input_goes_out_as_its_windows_hold_it(name):
     assert got == held
     fates = sorted((int(each["data-time"]), each["data-fate"]) for each in read(picture, "fate"))
     assert fates == sorted((time, "taken" if window.windows_of(time) else "lost") for time in times)
+
+
+@pytest.mark.parametrize("names", [["long", "short"], ["short", "long"], ["long", "short", "middle"]], ids=" ".join)
+def test_aligned_windows_have_their_own_names(names):
+    sizes = {"short": 2, "middle": 3, "long": 4}
+    window = of_call(**{name: hopping(f"{sizes[name]} seconds", advance="1 second") for name in names})
+    wanted = sorted((at, *each) for at, part in enumerate(window.parts) for each in part.windows_of(10**7))
+    for replay in (bounded(window, [10**7]), stream(window, [[10**7], [3 * 10**7], []], 0)):
+        assert sorted((row.part, row.start, row.end) for row in replay.rows if row.start <= 10**7) == wanted
 
 
 def test_a_stream_is_that_of_the_quickstart():

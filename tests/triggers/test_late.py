@@ -5,6 +5,7 @@
 
 import random
 from collections import defaultdict
+from datetime import UTC, datetime
 from itertools import product
 
 import numpy as np
@@ -16,10 +17,14 @@ from scenarios.kinds.even import Even
 from scenarios.scenario import Scenario
 from scenarios.streams import stream
 
+from slicing import cumulating
+from slicing import hopping as sized
 from slicing.content.codec import decode, encode
 from slicing.content.folding import fold
 from slicing.state.format.header import SliceGroup
 from slicing.triggers.emission import on_close
+from slicing.triggers.lateness import RefusedRows
+from slicing.windows.families import family
 
 COMMUTATIVE = ("sum", "rows", "floats", "variance", "highest")
 RESULTS = {RECORDS: ("sum", "rows", ARRIVED), MIXED: ("sum", ARRIVED, "variance", "highest")}
@@ -107,6 +112,39 @@ def test_what_refused_slices_met():
         (1, 1_000_000): ((1, 2), 4, None),
         (1, 3_000_000): ((1, 4), 3, 3_000_000),
     }
+
+
+IN_ZONES = {
+    "cumulating": (cumulating("1 day", "1 hour", zone="Europe/Berlin"), datetime(2026, 3, 29, 1, tzinfo=UTC)),
+    "half an hour": (
+        cumulating("1 day", "30 minutes", zone="Australia/Lord_Howe"),
+        datetime(2025, 10, 4, 15, 30, tzinfo=UTC),
+    ),
+    "a day left out": (sized("7 days", "1 day", zone="Pacific/Apia"), datetime(2011, 12, 30, 10, tzinfo=UTC)),
+    "month to date": (cumulating("1 month", "1 day", zone="Pacific/Apia"), datetime(2011, 12, 30, 10, tzinfo=UTC)),
+    "tail": (sized("2 days", "1 hour", tail="1 day", zone="Europe/Berlin"), datetime(2026, 3, 29, 1, tzinfo=UTC)),
+    "without a zone": (sized("5 hours", "2 hours"), datetime(2026, 3, 29, 1, tzinfo=UTC)),
+}
+
+
+@pytest.mark.parametrize("at_once", [50, 1 << 16])
+@pytest.mark.parametrize("name", IN_ZONES)
+def test_late_records_miss_each_window_once(name, at_once, monkeypatch):
+    """Windows that a change of the clock makes equal are one window."""
+    monkeypatch.setattr(family, "_WINDOWS_AT_ONCE", at_once)
+    (window, change), rng = IN_ZONES[name], random.Random(name)
+    own, at, hour = window.family, int(change.timestamp()) * 10**6, 3600 * 10**6
+    times = [at + shift * hour + rng.randrange(hour) for shift in range(-40, 40)]
+    times = np.array(rng.sample(times, len(times)))
+    for watermark in (at, at + 3 * hour, at + 50 * hour, at + 1000 * hour):
+        late = RefusedRows(None, own.first_open(watermark), watermark)
+        some = own.slice_at(times)
+        some = some[own.first_window(some) < late.first_accepting]
+        held = [window.windows_of(start) for start in own.slice_start(some).tolist()]
+        closed = [sum(end <= watermark for _, end in windows) for windows in held]
+        assert late.missed(own, some).windows.tolist() == closed
+    assert len(some) == len(times)
+    assert late.missed(own, some[:0]).windows.tolist() == []
 
 
 def test_late_partials_cost_nothing_in_the_state():

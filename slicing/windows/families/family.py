@@ -267,6 +267,8 @@ def repeats(family: Family, window: Array, by_end: bool = False) -> NDArray[np.b
 
 MOST_REPEATS = 1024
 """In longer runs of windows that are never emitted, the search for an emitted window stops."""
+_WINDOWS_AT_ONCE = 1 << 16
+"""The most windows that are listed at once to count those that may be emitted."""
 
 
 def emitted_before(family: Family, window: int, by_end: bool = False) -> int:
@@ -292,6 +294,29 @@ def emitted_from(family: Family, windows: Array, by_end: bool = False) -> Array:
             break
         known = known + again
     return known[at]
+
+
+def emitted_between(family: Family, first: Array, end: Array) -> Array:
+    """Return for each range of windows, `first` up to but not including `end`, how many may be emitted: `int64[n]`."""
+    if not family.may_repeat or not len(first):
+        return end - first
+    never = _repeats_between(family, first, end)
+    return end - first - (np.searchsorted(never, end) - np.searchsorted(never, first))
+
+
+def _repeats_between(family: Family, first: Array, end: Array) -> Array:
+    """Return the windows in any of some ranges that are never emitted, in order; ranges that overlap are read once."""
+    order = np.argsort(first)
+    begins, ends = first[order], np.maximum.accumulate(end[order])
+    begins[1:] = np.maximum(begins[1:], ends[:-1])
+    stops = np.cumsum(ends - begins)
+    found = [first[:0]]
+    for low in range(0, int(stops[-1]), _WINDOWS_AT_ONCE):
+        place = np.arange(low, min(low + _WINDOWS_AT_ONCE, int(stops[-1])))
+        at = np.searchsorted(stops, place, "right")
+        windows = ends[at] - (stops[at] - place)
+        found.append(windows[repeats(family, windows)])
+    return np.concatenate(found)
 
 
 def slice_of(family: Family, instant: int) -> tuple[int, int]:

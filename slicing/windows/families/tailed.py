@@ -27,7 +27,7 @@ from slicing.windows.families.ending import EndingAtEdges
 from slicing.windows.families.family import TAILED, Family, earlier, most_slices, sample
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.time.cut import refines
-from slicing.windows.time.edges import AFTER, Array, Edges, before, elementwise
+from slicing.windows.time.edges import AFTER, Array, Edges, after, before, elementwise
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,10 @@ class Tailed(EndingAtEdges):
     """Windows that end at each edge of `ends`, and begin `whole` tails before the tail that contains `end - rest`.
 
     The size is `whole` tails and `rest` microseconds: a window begins at the last edge of `tails` at or before
-    `end - size`. Window i ends with slice i. Every edge of `tails` must be an edge of `ends`. Raises InvalidValue if
-    that is not known from their definitions, if `whole` is not positive, or if `rest` is negative.
+    `end - size`. Where a zone skips whole tails, this may be no earlier than its end: such a window begins at the last
+    edge before its end, so that no window is empty. Window i ends with slice i. Every edge of `tails` must be an edge
+    of `ends`. Raises InvalidValue if that is not known from their definitions, if `whole` is not positive, or if `rest`
+    is negative.
     """
 
     tails: Edges
@@ -88,7 +90,8 @@ class Tailed(EndingAtEdges):
     @elementwise
     def first_tail(self, window: Array) -> Array:
         """Return the first tail of a window."""
-        return self.tails.count(earlier(self.window_end(window), self.rest)) - self.whole
+        end = self.window_end(window)
+        return np.minimum(self.tails.count(earlier(end, self.rest)) - self.whole, self.tails.count(before(end)))
 
     @elementwise
     def window_start(self, window: Array) -> Array:
@@ -97,9 +100,11 @@ class Tailed(EndingAtEdges):
 
     @elementwise
     def last_window(self, index: Array) -> Array:
-        """Return the last window that starts at or before a slice."""
-        later = self.tails.edge(self.tails.count(self.ends.edge(index)) + self.whole + 1)
-        return self.ends.count(before(np.minimum(later, AFTER - self.rest) + self.rest)) - 1
+        """Return the last window that starts at or before a slice; it ends no earlier than the tail of the slice."""
+        tail = self.tails.count(before(self.ends.edge(after(index))))
+        later = self.tails.edge(tail + self.whole + 1)
+        last = self.ends.count(before(np.minimum(later, AFTER - self.rest) + self.rest))
+        return np.maximum(last, self.ends.count(self.tails.edge(tail + 1))) - 1
 
     def spec(self) -> list[Any]:
         """`["tailed", tails, ends, whole, rest]`."""

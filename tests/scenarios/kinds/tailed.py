@@ -1,11 +1,13 @@
 """Long windows with a coarse start: each ends at a multiple of `advance` and begins at one of `tail`."""
 
+from datetime import UTC, timedelta
+from functools import cache
 from zoneinfo import ZoneInfo
 
 from slicing.windows.window import hopping
 
 from ..kind import CONTENTS, MS, Numbered, Place
-from .calendar import BERLIN, HOUR, SPRING, instant
+from .calendar import BERLIN, EPOCH, HOUR, LORD_HOWE, SPRING, instant
 from .even import Even
 from .several import several
 
@@ -50,6 +52,54 @@ class CoarseDays(Numbered):
         return range((day - 1) * (24 // hours), (day + days + 3) * (24 // hours))
 
 
+MINUTE = HOUR // 60
+GAPS = [
+    (BERLIN, 1, 60, 30, 1_774_746_000),
+    (LORD_HOWE, 1, 30, 10, 1_759_591_800),
+    ("America/Havana", 1, 20, 20, 1_710_046_800),
+    ("Pacific/Apia", 1, 1440, 360, 1_325_239_200),
+    ("Pacific/Apia", 2, 1440, 720, 1_325_239_200),
+]
+"""Zones, the tails of a size, the minutes of a tail and of an advance, and when the clock leaves out a tail."""
+
+
+class CoarseAtGap(Numbered):
+    """Windows of a zone whose clock leaves out whole tails; an end there has several numbers, and one window."""
+
+    @classmethod
+    def of(cls, zone, whole, tail, advance, gap, tails):
+        length = f"{tail} minutes" if tail < 1440 else "1 day"
+        size = length if whole == 1 else f"{whole} days"
+        window = hopping(size, f"{advance} minutes", tail=length, zone=zone)
+        begin, reach = gap * 10**6 - tails * tail * MINUTE, (whole + 1) * tail * MINUTE
+        return cls(window, begin, 2 * advance * MINUTE, reach, (zone, whole, tail, advance))
+
+    def edges(self, number):
+        zone, whole, tail, advance = self.spec
+        end, last = reached(zone, number * advance), number * advance // tail
+        while reached(zone, (last + 1) * tail) <= end:
+            last += 1
+        first = last - whole
+        while reached(zone, first * tail) == end:
+            first -= 1
+        return Place(reached(zone, first * tail), end)
+
+    def near(self, time):
+        _, whole, tail, advance = self.spec
+        minutes = time // MINUTE
+        return range((minutes - 1440 - tail) // advance, (minutes + 1440 + (whole + 2) * tail) // advance)
+
+
+@cache
+def reached(zone, minutes):
+    """The first instant at which the clock of a zone shows so many minutes since its own 1970, or more."""
+    wall = EPOCH + timedelta(minutes=minutes)
+    time = wall.replace(tzinfo=UTC) - timedelta(hours=26)
+    while time.astimezone(ZoneInfo(zone)).replace(tzinfo=None) < wall:
+        time += timedelta(minutes=10)
+    return (time - EPOCH.replace(tzinfo=UTC)) // timedelta(microseconds=1)
+
+
 def some(rng):
     """Any windows with a tail."""
     advance = rng.randrange(1, 5)
@@ -63,6 +113,7 @@ KINDS = {
     "tail, not a divisor": lambda rng: Coarse.of(20, 2, 6, 1, begin=-50 * MS),
     "tail, any": some,
     "tail, days": lambda rng: CoarseDays.of(3, 6, SPRING),
+    "tail, left out": lambda rng: CoarseAtGap.of(*rng.choice(GAPS), rng.randrange(1, 6)),
     "several, tails of other lengths": lambda rng: several(
         Even.of(3, 1), Coarse.of(12, 1, 2), Coarse.of(30, 1, 6), Coarse.of(60, 1, 6), reach=66 * MS
     ),
