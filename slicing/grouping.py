@@ -379,10 +379,11 @@ class Windowed:
         window_bytes: the maximum memory for the records of a window without `batches`, by default 64 MiB.
         key_state, window_state: typed fields as DDL, "n long", that the function reads and sets as attributes of
             `context.key_state` and `context.window_state`; they are None at first. Stored with the micro-batch.
-        clear: `clear(key, window, context)` is called when the window has closed, before its state is cleared.
+        clear: `clear(key, window, context)` is called before the state of a window is cleared: when the window has
+            closed, its records are purged, or `ttl=` forgets its key.
         key_ttl: the state of a key is removed if no window of the key ends within this time after its last one, by
-            default within the length of a window. In `unbounded()` and in count windows, the `ttl=` of the windows is
-            used.
+            default within the length of a window. In `unbounded()` and in count windows the `ttl=` of the windows
+            forgets keys, by their last record.
 
         Records are in the order of their time, those of one time in arrival order; in count windows and in
         `unbounded()`, in arrival order. Each record is stored once, however many windows hold it. Cost of a window: its

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
@@ -63,6 +64,9 @@ class OpenBucket(Protocol):
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield the windows that fire in the micro-batch, then write the remaining state."""
 
+    def forgotten(self) -> pa.Table:
+        """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
+
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, with the records so far. This does not change the state."""
 
@@ -109,6 +113,10 @@ class Around:
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield the windows that fire in the micro-batch, then write the remaining state."""
         return self.engine.close(at)
+
+    def forgotten(self) -> pa.Table:
+        """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
+        return self.engine.forgotten()
 
     @property
     def known_from(self) -> int:
@@ -291,6 +299,10 @@ class Bucket:
     def keep(self) -> str:
         """Keep blocks in the bucket cache for the next micro-batch; return the nonce under which they are found."""
         raise NotImplementedError
+
+    def forgotten(self) -> pa.Table:
+        """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
+        return self.shape.key_schema.empty_table()
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, with the records so far. This does not change the state."""

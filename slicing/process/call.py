@@ -11,7 +11,7 @@ from slicing.aggregates.fields import Field, parse_results
 from slicing.aggregates.migration_hints import is_column
 from slicing.aggregates.records import KeptRecords, kept_records
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
-from slicing.process.evictors import Evictor
+from slicing.process.evictors import Evictor, check_kinds
 from slicing.process.function import Process, Then
 from slicing.process.states import EVICTED, NO_STATES, States, declared
 from slicing.windows.clock import ProcessingTime
@@ -64,6 +64,7 @@ class _Source:
     def __call__(self, *kinds: str) -> KeptRecords:
         zoned = self.time is None or kinds[self.time] != "timestamp_ntz"
         values = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
+        check_kinds((*self.evictors, *self.after), {name: kinds[at] for name, at in self.columns})
         call = Process(
             function=self.function,
             returns=self.rows,

@@ -42,8 +42,8 @@ class Span(NamedTuple):
 class Firing(NamedTuple):
     """One call of a function: the values of the key, the window, its number, and the number of its family.
 
-    `at` is the instant by which its states expire, in microseconds: the end of the window, or the clock if time does
-    not close windows.
+    `at` is the end of the window, by which its states expire, or the clock if time does not close windows; in
+    microseconds.
     """
 
     key: tuple[Any, ...]

@@ -29,7 +29,7 @@ from slicing.content.sizes import runs
 from slicing.errors import InvalidType, InvalidValue, RowFailure
 from slicing.process.call import check_after, check_evictors
 from slicing.process.context import Context, Firing
-from slicing.process.evictors import Evictor
+from slicing.process.evictors import Evictor, check_kinds
 from slicing.process.function import Process
 from slicing.process.remembered import FunctionStates
 from slicing.process.states import EVICTED, NO_STATES, States
@@ -177,14 +177,15 @@ class _Source:
         nesting = _nesting(self.results)
         own_kernels = iter(kernels)
         rows = tuple(Field(name, _kind(own_kernels, parts)) for name, parts in nesting)
-        named = ((each, at) for at, each in enumerate(self.inputs) if isinstance(each, str) and each != EVENT_TIME)
+        named = {each: at for at, each in enumerate(self.inputs) if isinstance(each, str) and each != EVENT_TIME}
+        check_kinds((*self.evictors, *self.after), {name: kinds[at] for name, at in named.items()})
         call = Evicted(
             function=_unasked,
             returns=rows,
             window=self.window,
             zoned=self.time is None or kinds[self.time] != "timestamp_ntz",
             states=self.states,
-            columns=tuple(named),
+            columns=tuple(named.items()),
             time=self.time,
             evictors=self.evictors,
             after=self.after,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from slicing.aggregates.arrays import Array
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.process.context import Context, Span
+from slicing.process.nearness import is_number, near
 from slicing.process.parts import Parts
 from slicing.windows.time.durations import microseconds, show
 
@@ -27,7 +28,7 @@ class Evictor(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns of the records that it reads."""
+        """Return the columns of the records that it reads; they must be numbers."""
 
     @property
     def needs_whole(self) -> bool:
@@ -108,18 +109,14 @@ class WithinDelta:
 
     def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
         """Return the records near the last one; no value is near a null."""
-        return self._near(records, records[self.column][-1]) if len(records) else slice(0, 0)
-
-    def _near(self, records: pa.Table, last: pa.Scalar) -> Array:
-        near = pc.less(pc.abs(pc.subtract(records[self.column], last)), self.threshold)
-        return np.asarray(near.fill_null(False).combine_chunks())
+        return near(records[self.column], records[self.column][-1], self.threshold) if len(records) else slice(0, 0)
 
     def left(self, parts: Parts) -> Parts:
         """Return the same records as `kept`, after finding the last value."""
         last = None
         for records, _ in parts:
             last = records[self.column][-1]
-        return parts.left(lambda records, times, place: self._near(records, last))
+        return parts.left(lambda records, times, place: near(records[self.column], last, self.threshold))
 
 
 @dataclass(frozen=True)
@@ -184,8 +181,8 @@ def keep_newest(duration: str | timedelta) -> KeepNewest:
 def within_delta(column: str, threshold: float) -> WithinDelta:
     """Keep the records of a window whose number differs by less than a threshold from that of the last record.
 
-    Flink's `DeltaEvictor`. Records with a null are evicted; if the last record has a null, all are. The column must be
-    among those of `process`. Raises InvalidType, InvalidValue.
+    Flink's `DeltaEvictor`. Records with a null or NaN are evicted; if the last record has one, all are. Whole numbers
+    and decimals are compared exactly. The column must be among those of `process`. Raises InvalidType, InvalidValue.
 
     >>> within_delta("speed", 5.0)
     within_delta('speed', 5.0)
@@ -201,6 +198,17 @@ def within_delta(column: str, threshold: float) -> WithinDelta:
             f"Write for example within_delta({column!r}, 0.5)."
         )
     return WithinDelta(column, threshold)
+
+
+def check_kinds(evictors: Iterable[Evictor], kinds: Mapping[str, str]) -> None:
+    """Raise InvalidType if a column that an evictor compares holds no numbers. `kinds` are those of the columns."""
+    for each in evictors:
+        for column in each.columns:
+            if not is_number(kinds[column]):
+                raise InvalidType(
+                    f"`{each}` compares numbers; `{column}` is {kinds[column]}. Compute a number of it before, by "
+                    '`withColumn`: for example by `.cast("double")` of text, by `F.unix_date` of a date.'
+                )
 
 
 def evictor(given: Any) -> Evictor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,7 +33,7 @@ class WindowRow(NamedTuple):
 
 @dataclass
 class FunctionStates:
-    """The states of keys and windows. `read` loads the stored states when the first function is called."""
+    """The states of keys and windows. `read` loads the stored states before the first function is called."""
 
     states: States
     read: Callable[[FunctionStates], None] = lambda _: None
@@ -44,7 +44,8 @@ class FunctionStates:
         self.windows: dict[OfWindow, WindowRow] = {}
         self.set_keys: set[OfKey] = set()  # set in this micro-batch
         self.set_windows: set[OfWindow] = set()  # set in this micro-batch
-        self.gone: set[OfKey | OfWindow] = set()  # cleared, while their stored rows still have a state
+        self.gone_keys: set[OfKey] = set()  # cleared, while their stored rows still have a state
+        self.gone_windows: set[OfWindow] = set()  # the same for windows
         self._stored: set[OfKey | OfWindow] = set()
 
     def fill(self) -> None:
@@ -52,11 +53,15 @@ class FunctionStates:
         if not self.is_read:
             self.is_read = True
             self.read(self)
-            self._stored = {*self.keys, *self.windows}
+
+    def load(self, keys: Mapping[OfKey, KeyRow], windows: Mapping[OfWindow, WindowRow]) -> None:
+        """Take the states that are stored. Rows without a value are of states that have been cleared."""
+        self.keys = {place: row for place, row in keys.items() if not _is_nothing(row.values)}
+        self.windows = {place: row for place, row in windows.items() if not _is_nothing(row.values)}
+        self._stored = {*self.keys, *self.windows}
 
     def context(self, firing: Firing, context: Context) -> Context:
         """Return the context of a firing with its states."""
-        self.fill()
         key = window = None
         if self.states.key:
             row = self.keys.get(_of_key(firing))
@@ -102,8 +107,32 @@ class FunctionStates:
         for place in map(_of_window, firings):
             if place in self.windows:
                 self._clear(place, context)
-                del self.windows[place]
-                self.gone |= {place} & self._stored
+                self._remove_windows([place])
+
+    def expire(self, expired: Callable[[int], bool]) -> None:
+        """Remove the states whose latest firing was at an instant that has expired, without a call of `clear`."""
+        self._remove_windows([place for place, row in self.windows.items() if expired(row.at)])
+        self._remove_keys([place for place, row in self.keys.items() if expired(row.at)])
+
+    def forget(self, keys: Set[tuple[Any, ...]], context: Context) -> None:
+        """Call the user's `clear` for the windows of keys, then remove the states of these keys and windows."""
+        windows = [place for place in self.windows if place[1] in keys]
+        for place in sorted(windows, key=lambda place: (place[0], self.windows[place].at, place[2])):
+            self._clear(place, context)
+        self._remove_windows(windows)
+        self._remove_keys([place for place in self.keys if place[1] in keys])
+
+    def _remove_windows(self, places: Iterable[OfWindow]) -> None:
+        for place in places:
+            del self.windows[place]
+            if place in self._stored:
+                self.gone_windows.add(place)
+
+    def _remove_keys(self, places: Iterable[OfKey]) -> None:
+        for place in places:
+            del self.keys[place]
+            if place in self._stored:
+                self.gone_keys.add(place)
 
     def _clear(self, place: OfWindow, context: Context) -> None:
         function, row = self.states.clear, self.windows[place]
@@ -127,8 +156,8 @@ class FunctionStates:
         """Remove the states of expired keys (`before` is true), and states whose fields are all None."""
         gone = [place for place, row in self.keys.items() if before(row) or _is_nothing(row.values)]
         for place in gone:
-            if _is_nothing(self.keys.pop(place).values):
-                self.gone |= {place} & self._stored
+            if _is_nothing(self.keys.pop(place).values) and place in self._stored:
+                self.gone_keys.add(place)
 
     def of_family(self, family: int) -> tuple[Iterator[OfKey], Iterator[OfWindow]]:
         """Return the keys and the windows of a family that have a state."""

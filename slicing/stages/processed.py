@@ -60,6 +60,7 @@ def processed(
     if not isinstance(kernel, RecordsKernel) or windows.kind == "merged":
         return shape, windows
     own = shape.over(shape.family.families[windows.family])
+    _fill(remembered)
     windows = _in_order(own, _whole(own, windows), remembered)
     call: Process = kernel.aggregate.call
     (first, end), records = windows.partials[0], windows.dictionaries[0]
@@ -104,6 +105,7 @@ def then_called(
     assert then is not None, "who asks has one"
     if windows.kind == "merged":
         return windows, [pa.nulls(len(windows), arrow_type(field.kind)) for field in then.returns]
+    _fill(remembered)
     order = _order(shape, windows, remembered)
     windows, values = windows.take(order), named_results(shape.kernels, results, calling.nesting).take(pa.array(order))
     with locating(lambda number: show_window(shape, windows, number)):
@@ -111,6 +113,12 @@ def then_called(
         numbers, columns = then.rows(values, firings, context_of(windows, at), remembered)
     _close(shape, windows, then, at, remembered, purged)
     return windows.take(numbers), columns
+
+
+def _fill(remembered: FunctionStates | None) -> None:
+    """Load the states before the first call: `clear` is called for forgotten keys, and no firing has its errors."""
+    if remembered is not None:
+        remembered.fill()
 
 
 def _close(

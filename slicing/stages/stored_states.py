@@ -7,15 +7,19 @@
     states window        for each key and window: its state, and the start and the end of the window
     1 states key         the same for the windows of family 1
 
-Rows are appended, and the newest row of a key or window counts. Rows that have expired by their TTL, or whose window
-has closed, are left out when they are read. The list is rewritten when it has more than twice as many rows as are live.
-It is also rewritten when a state was cleared for another reason: the records of its window were dropped, or all fields
-of a key's state were set to None.
+Rows are appended, and the newest row of a key or window counts. Rows that have expired by `key_ttl`, or whose window
+has closed, are left out when they are read. A state that is cleared for another reason gets a row without values: its
+key was forgotten by `ttl=`, the records of its window were dropped, or all fields of a key's state were set to None.
+The list is rewritten when it has more than twice as many rows as are live.
+
+Keys are forgotten by `ttl=` when the engine forgets them, by the clock of their last record. Before `Header.forgets`
+was stored, states expired by the clock of their last firing. Such states are read once more by that rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,25 +58,37 @@ class StoredStates:
     # Read.
 
     def _read(self, remembered: FunctionStates) -> None:
+        keys: dict[OfKey, KeyRow] = {}
+        windows: dict[OfWindow, WindowRow] = {}
         for number, _ in enumerate(self.bucket.head.families):
             for place, values in self._stored(number, OF_KEY):
                 key_row = KeyRow(values[1:], values[0])
-                if not self._is_forgotten(key_row, self._watermark):
-                    remembered.keys[number, same_key(place[0])] = key_row
+                if not self._is_expired(key_row, self._watermark):
+                    keys[number, place[0]] = key_row
             for place, (at, start, *own) in self._stored(number, OF_WINDOW):
                 window = Span(start, at, has_zone=self.function.zoned) if self.window.closes else None
                 row = WindowRow(tuple(own), at, window)
                 if not self._is_closed(row, self._watermark):
-                    remembered.windows[number, same_key(place[0]), place[1]] = row
+                    windows[number, *place] = row
+        remembered.load(keys, windows)
+        if (ttl := self.window.ttl) is not None:
+            if not self.bucket.head.forgets:
+                remembered.expire(lambda at: self.bucket.head.clock - at >= ttl)
+            remembered.forget(self._forgotten, self._context)
 
     def _stored(self, number: int, side: str) -> Iterator[tuple[tuple[tuple[Any, ...], int], tuple[Any, ...]]]:
         """Yield the newest rows of a list: the key and the window, and the values."""
         rows = newest(self._ledger(number, side).rows())
-        keys = list(zip(*(column.to_pylist() for column in rows.names.columns), strict=True))
+        keys = self._keys(rows.names)
         columns = self.shapes[side].kernels[0].to_arrow(rows.partials[0], rows.dictionaries[0])
         values = zip(*(column.to_pylist() for column in columns), strict=True)
         for code, window, own in zip(rows.keys.tolist(), rows.index.tolist(), values, strict=True):
-            yield (() if self.no_key else keys[code], window), own
+            yield (keys[code], window), own
+
+    def _keys(self, names: pa.Table) -> list[tuple[Any, ...]]:
+        if self.no_key:
+            return [()] * len(names)
+        return list(map(same_key, zip(*(column.to_pylist() for column in names.columns), strict=True)))
 
     def _ledger(self, number: int, side: str) -> Ledger:
         prefix = of_family(self.bucket.head.families[number].id)
@@ -81,49 +97,59 @@ class StoredStates:
     # Expired states.
 
     def _is_closed(self, row: WindowRow, watermark: int) -> bool:
-        if not self.window.closes:
-            return self._is_idle(row.at)
-        return self.window.counts or row.at + self.grace <= watermark
+        return self.window.counts or (self.window.closes and row.at + self.grace <= watermark)
 
-    def _is_forgotten(self, row: KeyRow, watermark: int) -> bool:
+    def _is_expired(self, row: KeyRow, watermark: int) -> bool:
         ttl = self.remembered.states.key_ttl
-        return self._is_idle(row.at) if ttl is None else row.at + ttl + self.grace < watermark
+        return ttl is not None and row.at + ttl + self.grace < watermark
 
-    def _is_idle(self, clock: int) -> bool:
-        ttl = self.window.ttl
-        return ttl is not None and self.bucket.head.clock - clock >= ttl
+    @cached_property
+    def _forgotten(self) -> frozenset[tuple[Any, ...]]:
+        """The keys that `ttl=` has forgotten since the previous micro-batch."""
+        return frozenset(self._keys(self.bucket.forgotten()))
+
+    @property
+    def _must_read(self) -> bool:
+        """Whether stored states may have to be cleared although no function was called."""
+        if self.window.ttl is None:
+            return self._has(OF_WINDOW)
+        return (self._has(OF_KEY) or self._has(OF_WINDOW)) and bool(self._forgotten)
+
+    def _has(self, side: str) -> bool:
+        return any(self._ledger(at, side).nodes.names() for at in range(len(self.bucket.head.families)))
+
+    @property
+    def _context(self) -> Context:
+        """The context of calls of `clear` that no firing leads to."""
+        return Context("final", moment(self.bucket.head.watermark), moment(self.bucket.head.clock))
 
     # Write.
 
     def save(self) -> None:
         """Clear the states of closed windows and expired keys, and store the others with the micro-batch."""
-        head, remembered, states = self.bucket.head, self.remembered, self.remembered.states
-        if states.window and any(self._ledger(at, OF_WINDOW).nodes.names() for at in range(len(head.families))):
+        head, remembered = self.bucket.head, self.remembered
+        if self._must_read:
             remembered.fill()
         if not remembered.is_read:
             return
-        context = Context("final", moment(head.watermark), moment(head.clock))
-        remembered.clear(lambda row: self._is_closed(row, head.watermark), context)
-        remembered.forget_keys(lambda row: self._is_forgotten(row, head.watermark))
+        remembered.clear(lambda row: self._is_closed(row, head.watermark), self._context)
+        remembered.forget_keys(lambda row: self._is_expired(row, head.watermark))
+        head.forgets = self.window.ttl is not None
         for number, _ in enumerate(head.families):
             keys, windows = remembered.of_family(number)
-            self._put(number, OF_KEY, [(*at, 0) for at in keys], remembered.set_keys)
-            self._put(number, OF_WINDOW, list(windows), remembered.set_windows)
+            self._put(number, OF_KEY, _places(keys), {*_places(remembered.set_keys)}, {*_places(remembered.gone_keys)})
+            self._put(number, OF_WINDOW, list(windows), remembered.set_windows, remembered.gone_windows)
         self.bucket.pages.save_header()
 
-    def _put(self, number: int, side: str, pairs: list[OfWindow], changed: set[OfKey] | set[OfWindow]) -> None:
+    def _put(self, number: int, side: str, pairs: list[OfWindow], changed: set[OfWindow], gone: set[OfWindow]) -> None:
+        """Write the rows of a list: those that were changed, and those without values of states that are gone."""
         ledger = self._ledger(number, side)
         if not pairs:
             ledger.nodes.drop(side)
             return
-        is_new = [(at[:2] if side == OF_KEY else at) in changed for at in pairs]
-        live = self._block(side, pairs)
-        new = self._block(side, [at for at, new in zip(pairs, is_new, strict=True) if new])
-        length = 2 if side == OF_KEY else 3
-        if any(at[0] == number and len(at) == length for at in self.remembered.gone):
-            ledger.rewrite(live)
-        else:
-            ledger.put(new, live)
+        void = [at for at in gone.difference(pairs) if at[0] == number]
+        new = [at for at in pairs if at in changed]
+        ledger.put(self._block(side, new + void), self._block(side, pairs))
 
     def _block(self, side: str, pairs: Sequence[OfWindow]) -> Block:
         shape = self.shapes[side]
@@ -139,11 +165,18 @@ class StoredStates:
         return state_rows(shape, index, codes, names, columns)
 
     def _values(self, side: str, at: OfWindow) -> tuple[object, ...]:
-        if side == OF_KEY:
-            row = self.remembered.keys[at[:2]]
+        row = self.remembered.keys.get(at[:2]) if side == OF_KEY else self.remembered.windows.get(at)
+        if row is None:
+            instants = 1 if side == OF_KEY else 2
+            return (0,) * instants + (None,) * (len(self.sides[side]) - instants)
+        if isinstance(row, KeyRow):
             return (row.at, *row.values)
-        own = self.remembered.windows[at]
-        return (own.at, own.window.start_us if own.window else 0, *own.values)
+        return (row.at, row.window.start_us if row.window else 0, *row.values)
+
+
+def _places(keys: Iterable[OfKey]) -> list[OfWindow]:
+    """Return the places of keys in their list: those of window 0."""
+    return [(*key, 0) for key in keys]
 
 
 def _table(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:

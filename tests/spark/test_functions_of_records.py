@@ -3,14 +3,16 @@
 The truth is brute force over the records of the files.
 """
 
+import time
+
 import numpy as np
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from streams import MINUTE, SECOND, START, Running, micros, record, table, write
+from streams import MINUTE, NO_DATA, SECOND, START, Running, micros, record, table, write
 
 import combinators as C
-from slicing import Aggregate, group_by, hopping, keep_last, late_records, results, tumbling
+from slicing import Aggregate, group_by, hopping, keep_last, late_records, on_update, results, tumbling, unbounded
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, reason
 
 RECORDS = [
@@ -89,6 +91,57 @@ def test_a_stream_restarts_after_its_function_is_mended(spark, tmp_path):
     made = group_by(bounded, "world").window(WINDOW, time="ts").process(median, returns=RETURNS, columns=columns)
     assert rows(made.toArrow().to_pylist()) == truth
     assert made.columns == ["world", "window", "size", "middle", "spread"]
+
+
+TTL = 2000
+DAILY = [table([record(at % 3, START + (7 * file + at) * MINUTE, n=at) for at in range(6)]) for file in range(4)]
+
+
+def told_by(clocks):
+    """What `clear` is told, and the firings of each micro-batch: a key is forgotten `TTL` after its last record."""
+    firings, told, rows = 0, [], []
+    for before, now in zip([clocks[0], *clocks], clocks, strict=False):
+        if now - before > TTL:
+            told += [f"{world} {firings}" for world in range(3)]
+            firings = 0
+        firings += 1
+        rows += [firings] * 3
+    return told, rows
+
+
+@pytest.mark.slow
+def test_clear_is_told_which_keys_a_ttl_forgets(spark, tmp_path):
+    """All keys come in each file; the stream stops for longer than the TTL, and its second run finds the states."""
+    notes = tmp_path / "told"
+
+    def count(key, window, records, context):
+        context.window_state.firings = (context.window_state.firings or 0) + 1
+        return [(context.window_state.firings,)]
+
+    def clear(key, window, context):
+        with notes.open("a") as file:
+            file.write(f"{key[0]} {context.window_state.firings}\n")
+
+    (tmp_path / "files").mkdir()
+    frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "files"))
+    windowed = group_by(frame, "world").window(unbounded(ttl=f"{TTL} milliseconds")).emit(on_update())
+    states = {"window_state": "firings long", "clear": clear}
+    made = windowed.process(count, returns="firings long", columns=["n"], **states)
+    spark.conf.set(NO_DATA, "false")
+    try:
+        write(DAILY[:2], tmp_path / "files")
+        run = Running(made, tmp_path / "check", {"availableNow": True})
+        run.finish()
+        time.sleep(TTL / 1000 + 0.5)
+        write(DAILY[2:], tmp_path / "files", 2)
+        run.start()
+        run.finish()
+    finally:
+        spark.conf.unset(NO_DATA)
+    told, firings = told_by([now for *_, now in run.micro_batches()])
+    found = [row["firings"] for _, each in sorted(run.output.tables.items()) for row in each.to_pylist()]
+    assert (sorted(notes.read_text().splitlines()), found) == (sorted(told), firings)
+    assert len(told) >= 3
 
 
 def stream_as_bounded(spark, folder):

@@ -4,9 +4,12 @@ Records are (time, key, value). Streams have records out of order, late ones, eq
 the state anew. What a window holds is told by the bounds that its row has, and by nothing of the engine.
 """
 
+import math
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
+from random import Random
 
 import numpy as np
 import pandas as pd
@@ -15,6 +18,7 @@ import pytest
 from oracle import seeds
 from processing import END, MINUTE, Play, cut, random_records
 
+import combinators as C
 from slicing import (
     by_edges,
     counting,
@@ -32,6 +36,7 @@ from slicing import (
     unbounded,
     within_delta,
 )
+from slicing.aggregates.fields import arrow_type
 from slicing.assembly import partitions
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, TooLarge
 from slicing.stages import local_runner
@@ -277,6 +282,62 @@ def test_nulls_are_not_within_a_delta():
     records = [(1, "a", 5), (2, "a", None), (3, "a", 7), (1, "b", 5), (2, "b", None)]
     rows = Play(tumbling("1 minute"), listed, LISTED, evict=[within_delta("v", 3)]).stream([records])
     assert sorted((row[0], row[4]) for row in rows) == [("a", [5, 7]), ("b", [])]
+
+
+WIDTHS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+DECIMALS = {"decimal(3,1)": (3, 1), "decimal(10,2)": (10, 2), "decimal(38,0)": (38, 0), "decimal(38,38)": (38, 38)}
+
+
+def drawn(random, kind):
+    """A value of a kind: small, or near the ends of its range."""
+    digits = DECIMALS.get(kind)
+    most = 10 ** digits[0] - 1 if digits else (1 << (WIDTHS[kind] - 1)) - 1
+    number = random.choice([random.randint(-3, 3), random.randint(-most, most), most, -most - (digits is None)])
+    return Decimal((number < 0, Decimal(abs(number)).as_tuple().digits, -digits[1])) if digits else number
+
+
+@pytest.mark.parametrize("kind", [*WIDTHS, *DECIMALS])
+def test_exact_numbers_are_compared_exactly(kind):
+    """Also where their distance does not fit the type or a float; a threshold stands for what is written."""
+    random = Random(kind)
+    for _ in range(300):
+        values = [None if random.random() < 0.1 else drawn(random, kind) for _ in range(6)]
+        last = values[-1]
+        apart = [abs(Fraction(one) - Fraction(other)) for one in values for other in values if None not in (one, other)]
+        chosen = random.choice([*apart, Fraction(1), Fraction(3, 2), Fraction(1, 10), Fraction(1 << 70)])
+        threshold = (
+            random.choice([int(chosen), float(chosen), math.nextafter(float(chosen), math.inf), math.inf]) or 0.1
+        )
+        exact = threshold if threshold in (int(min(threshold, 1e300)), math.inf) else Fraction(str(threshold))
+        near = [None not in (each, last) and abs(Fraction(each) - Fraction(last)) < exact for each in values]
+        table = pa.table({"v": pa.array(values, arrow_type(kind))})
+        kept = within_delta("v", threshold).kept(table, None, None, None)
+        assert kept.tolist() == near, (values, threshold)
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_floats_are_compared_as_floats(kind):
+    def kept(values, threshold):
+        table = pa.table({"v": pa.array(values, arrow_type(kind))})
+        return within_delta("v", threshold).kept(table, None, None, None).tolist()
+
+    assert kept([1.0, math.nan, None, math.inf, 2.0], 1.5) == [True, False, False, False, True]
+    assert kept([1.0, math.nan], math.inf) == [False, False]
+    assert kept([1.0, math.inf, 2.0], math.inf) == [True, False, True]
+    assert kept([1.0, math.inf, 2.0], 10**400) == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "kind", ["string", "boolean", "date", "timestamp", "timestamp_ntz", "binary", "array<bigint>", "struct<a:bigint>"]
+)
+def test_only_numbers_are_within_a_delta(kind):
+    """The query is refused when it is built, before `aggregate` as before `process`."""
+    for function in (listed, {"orders": C.count()}):
+        with pytest.raises(InvalidType, match=rf"`within_delta\('v', 5\)` compares numbers; `v` is {kind}\. Compute"):
+            Play(tumbling("1 minute"), function, LISTED, evict=[within_delta("v", 5)], kinds=(("v", kind),))
+    options = {"trigger": on_update(), "after": [within_delta("v", 5)], "kinds": (("v", kind),)}
+    with pytest.raises(InvalidType, match="compares numbers"):
+        Play(unbounded(), listed, LISTED, **options)
 
 
 # --- types ----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from copy import deepcopy
+from random import Random
 
 import pytest
 from processing import MINUTE, Play, cut, random_records
@@ -218,6 +219,137 @@ def test_states_of_unbounded_and_count_windows():
     play = Play(window, count, "n long, m long", states=declared("n long", "n long", None, None, window))
     rows = [row for _ in range(3) for row in play.step([(number, "a", 0) for number in range(3)], 0)]
     assert [row[3] for row in rows] == [1, 2, 3, 4]
+
+
+TTL = "20 seconds"
+GAPS = [0, 1, 4_000, 9_000, 10_000, 10_001, 19_999, 20_000, 20_001]  # milliseconds
+PURGING = early(records=2, per="window", final=False, purge=True)
+BY_CLOCK = {
+    "each": (unbounded(ttl=TTL), on_update()),
+    "some": (unbounded(ttl=TTL), early(records=3, per="window", final=False)),
+    "purged": (unbounded(ttl=TTL), PURGING),
+    "counted": (counting(3, ttl=TTL), on_close()),
+}
+
+
+class Lives:
+    """The plain definition: a key lives until the clock is more than `TTL` past its last record."""
+
+    def __init__(self, purges):
+        self.purges, self.last, self.told = purges, {}, []
+        self.of_key, self.of_window = defaultdict(int), defaultdict(int)
+
+    def forget(self, now):
+        for key in [key for key, last in self.last.items() if now - last > 20_000]:
+            self._clear(key)
+            self.of_key[key] = 0
+            del self.last[key]
+
+    def fired(self, key):
+        """The numbers of earlier firings of the key, and of its window."""
+        before = self.of_key[key], self.of_window[key]
+        self.of_key[key] += 1
+        self.of_window[key] += 1
+        if self.purges:
+            self._clear(key)
+        return before
+
+    def _clear(self, key):
+        if self.of_window[key]:
+            self.told.append((key, self.of_key[key], self.of_window[key]))
+        self.of_window[key] = 0
+
+
+def lived(told, with_window):
+    """A function that counts its calls, and its `clear`; the fields have the names of stored ones."""
+
+    def count(key, window, records, context):
+        states = [context.key_state, context.window_state if with_window else context.key_state]
+        before = states[0].at or 0, (states[1].start or 0) if with_window else 0
+        states[0].at = before[0] + 1
+        if with_window:
+            states[1].start = before[1] + 1
+        return [before]
+
+    def clear(key, window, context):
+        told.append((*key, context.key_state.at, context.window_state.start))
+
+    return count, clear
+
+
+@pytest.mark.parametrize("name", BY_CLOCK)
+@pytest.mark.parametrize("seed", range(2))
+def test_states_live_until_their_key_is_idle(name, seed):
+    """By the last record, whatever fires in between; `clear` is called in the micro-batch that forgets the key."""
+    (window, trigger), random = BY_CLOCK[name], Random(seed)
+    told, with_window = [], not window.counts
+    count, clear = lived(told, with_window)
+    own = ("start long", clear) if with_window else (None, None)
+    states = declared("at long", *own, None, window)
+    play = Play(window, count, "key long, window long", trigger=trigger, states=states)
+    lives, now = Lives(trigger is PURGING), 1_700_000_000_000
+    for number in range(80):
+        now += random.choice(GAPS)
+        keys = [random.choice("abc") for _ in range(random.choice([0, 1, 1, 2, 4]))]
+        lives.forget(now)
+        lives.last |= dict.fromkeys(keys, now)
+        for row in play.step([(number, key, 0) for key in keys], 0, now * 1000):
+            before = lives.fired(row[0])
+            assert row[3:5] == (before[0], before[1] if with_window else 0), (number, row)
+        assert sorted(told) == sorted(lives.told if with_window else []), number
+        play = play.restarted() if random.random() < 0.1 else play
+    assert len(told) > 3 or not with_window
+
+
+@pytest.mark.parametrize("name", ["some", "counted"])
+def test_states_go_by_the_last_record_and_not_by_the_last_firing(name):
+    """A record every 15 seconds keeps a key, and the third one fires."""
+    window, trigger = BY_CLOCK[name]
+    states = declared("at long", *([None, None] if window.counts else ["start long", None]), None, window)
+    count, _ = lived([], not window.counts)
+    play = Play(window, count, "key long, window long", trigger=trigger, states=states)
+    clocks = [number * 15_000_000 for number in range(9)]
+    rows = [row[3] for clock in clocks for row in play.step([(clock, "a", 0)], 0, clock)]
+    assert rows == [0, 1, 2]
+    assert [row[3] for row in play.step([(0, "a", 0)] * 3, 0, clocks[-1] + 20_001_000)] == [0]
+
+
+def test_states_of_older_checkpoints_expire_once_by_their_last_firing():
+    """A key may have been forgotten and come again in between, and only later versions store that."""
+    window = unbounded(ttl=TTL)
+    count, clear = lived([], True)
+    states = declared("at long", "start long", clear, None, window)
+    trigger = early(records=2, per="window", final=False)
+    play = Play(window, count, "key long, window long", trigger=trigger, states=states)
+
+    def step(seconds, keys):
+        return [row[3:5] for row in play.step([(1, key, 0) for key in keys], 0, (1_700_000_000 + seconds) * 1_000_000)]
+
+    assert step(0, "aabbcc") == [(0, 0)] * 3
+    assert step(15, "abc") == []
+    bucket = play.execution_plan.bucket(0, play.fingerprint, play.store, trigger)
+    bucket.head.forgets = False
+    bucket.pages.save_header()
+    assert step(19, "b") == [(1, 1)]
+    bucket = play.execution_plan.bucket(0, play.fingerprint, play.store, trigger)
+    bucket.head.forgets = False
+    bucket.pages.save_header()
+    assert step(22, "a") == [(0, 0)], "its last firing was 22 seconds ago, its last record 7"
+    assert step(34, "c") == [(0, 0)]
+    assert step(36, "b") == []
+    assert step(55, "b") == [(2, 2)], "its last firing was 36 seconds ago, its last record 19"
+
+
+def test_a_clear_of_a_forgotten_key_that_raises_is_told_by_that_key():
+    """Also if it is called before the function of another key."""
+    window = unbounded(ttl=TTL)
+    count, _ = lived([], True)
+    states = declared("at long", "start long", lambda *call: 1 / 0, None, window)
+    play = Play(window, count, "key long, window long", trigger=on_update(), states=states)
+    play.step([(1, "a", 0)], 0, 1_000_000)
+    with pytest.raises(FunctionFailed, match=r"`clear` raised.*ZeroDivision.* for key \('a',\)\. Mend") as caught:
+        play.step([(1, "b", 0)], 0, 100_000_000)
+    assert "('b',)" not in str(caught.value)
 
 
 def test_the_state_of_a_purged_window_is_gone():

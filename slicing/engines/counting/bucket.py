@@ -107,6 +107,7 @@ class CountingBucket(Bucket):
         self.cache = self.open_cache(self.shape)
         nodes = PageLists(self.pages, COUNTED, self.shape)
         self.ledger = Ledger(nodes, COUNTED, known_rows(nodes, COUNTED, self.cache.derived))
+        self._clock_before = self.head.clock // 1000
         self._accepted: list[Records] = []
         self.open_count = 0
 
@@ -120,6 +121,12 @@ class CountingBucket(Bucket):
         """Count the records of a history, which are in time order; the windows that they fill count as fired."""
         self.accept(shipped)
         self.advance(until)
+
+    def forgotten(self) -> pa.Table:
+        """Return the keys that have become idle since the previous micro-batch: their counting begins anew."""
+        known, before = self._known, Counter(self.content, self._clock_before, self.ttl)
+        gone = (before.count(known).counts > 0) & (self._counter.count(known).counts == 0)
+        return known.names.filter(pa.array(gone))
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are not full, with their records so far."""
@@ -136,6 +143,7 @@ class CountingBucket(Bucket):
         """Count the new records, whatever the watermark."""
         counter = self._counter = Counter(self.content, self.head.clock // 1000, self.ttl)
         stored, self._new = counter.folded(self.ledger.rows()), empty(self.shape)
+        self._known = stored
         self._full: Callable[[], Iterator[Windows]] = nothing
         if not self._accepted:
             self._live = counter.count(stored).live(stored, counter.family)

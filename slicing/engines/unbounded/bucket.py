@@ -109,12 +109,20 @@ class UnboundedBucket(Bucket):
         """The rows that were stored when the micro-batch began."""
         return self.ledger.rows()
 
+    @cached_property
+    def _idle(self) -> Block:
+        """The rows of keys that have become idle since the previous micro-batch; new records begin new totals."""
+        known = live(self._known, self._clock_before, self.ttl)
+        return without_keys(known, live(known, max(self._now, self._clock_before), self.ttl))
+
     @property
     def _forgotten(self) -> Block:
-        """The totals of keys that have become idle since the previous micro-batch; new records begin new totals."""
-        known = live(self._known, self._clock_before, self.ttl)
-        gone = without_keys(known, live(known, max(self._now, self._clock_before), self.ttl))
-        return regroup(self.shape, replace(gone, index=np.zeros_like(gone.index)))
+        """The totals of keys that have become idle since the previous micro-batch."""
+        return regroup(self.shape, replace(self._idle, index=np.zeros_like(self._idle.index)))
+
+    def forgotten(self) -> pa.Table:
+        """Return the keys that have become idle since the previous micro-batch."""
+        return self._idle.names.take(pa.array(np.unique(self._idle.keys)))
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the totals of the keys that are looked up and not idle."""

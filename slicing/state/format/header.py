@@ -225,6 +225,7 @@ class Header:
     merged: int | None = None  # slices before this one may be merged across ends of windows; None if none are
     alike: list[Any] = field(default_factory=list)  # slice groups with the same cuts; only in the stored text
     refused: int | None = None  # microseconds; records before it may be in no slice; only if slices are retained
+    forgets: bool = False  # whether states of functions are forgotten with their keys, instead of by their last firing
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -407,6 +408,7 @@ _OPTIONAL = {
     "merged": None,
     "alike": [],
     "refused": None,
+    "forgets": False,
 }
 """The defaults of optional fields: a field is stored only if its value differs."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None, "whole": None}
