@@ -191,13 +191,14 @@ class Bucket:
             step_separately(self.head.families)
         for state, own in zip(self.head.families, family.families, strict=True):
             if state.added:
-                passed = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
-                if state.next_to_fire < passed:
-                    state.next_to_fire = state.first_accepting = state.retained_from = passed
-                state.added = state.next_to_fire > own.first_open(self.head.passed, 0)
+                first_open = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
+                if state.id in self.pages.added:
+                    state.skip_until(max(state.next_to_fire, first_open))
+                if not wide:
+                    state.added = state.next_to_fire > first_open
         if wide:
-            check_lacking(self.head.families, self.cannot_lack or self.trigger.cannot_lack())
             step_together(self.head.families, family.families)
+            check_lacking(self.head.families, self.cannot_lack or self.trigger.cannot_lack())
         return self.known(shape).over(family)
 
     def _first_after_history(self, family: Family) -> int:

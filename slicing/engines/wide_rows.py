@@ -25,7 +25,7 @@ NOT_KEPT = "wide rows of results that do not combine are kept by window, and win
 
 def check_lacking(states: Sequence[FamilyState], why: str) -> None:
     """Raise StateMismatch if wide rows have windows that lack records and `why` gives a reason against them."""
-    if why and any(state.added or state.whole is not None for state in states):
+    if why and any(state.whole is not None for state in states):
         raise StateMismatch(
             f"Windows of wide rows were added that do not hold all their records yet, and {why}. "
             "Go on with on_close() and the results as they were until the columns of all windows have values."
@@ -33,13 +33,19 @@ def check_lacking(states: Sequence[FamilyState], why: str) -> None:
 
 
 def step_together(states: Sequence[FamilyState], families: Sequence[Family]) -> None:
-    """Let added families fire together with the others, and note their first window that holds all its records."""
+    """Let added families fire together with the others, and note their first window that holds all its records.
+
+    Rows go on with the first end that the other families have not fired yet, which grace and trigger have decided.
+    """
     ends = [int(own.window_end(state.next_to_fire)) for state, own in zip(states, families, strict=True)]
     there = [end for state, end in zip(states, ends, strict=True) if not state.added]
     least = min(there or ends)
     for state, own, end in zip(states, families, ends, strict=True):
-        if state.added and end > least:
-            state.whole, state.next_to_fire = state.next_to_fire, int(own.first_open(least - 1))
+        first = int(own.first_open(least - 1))
+        if end > least:
+            state.whole, state.next_to_fire = state.next_to_fire, first
+        elif end < least:
+            state.skip_until(first)
         state.added = False
 
 
@@ -48,7 +54,7 @@ def step_separately(states: Sequence[FamilyState]) -> None:
     for state in states:
         if state.whole is not None:
             state.added = state.whole > state.next_to_fire
-            state.next_to_fire = state.first_accepting = state.retained_from = max(state.next_to_fire, state.whole)
+            state.skip_until(max(state.next_to_fire, state.whole))
             state.whole = None
 
 

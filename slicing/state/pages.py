@@ -43,9 +43,10 @@ def _decoding(what: str, store: Store) -> Iterator[None]:
 class Pages:
     """The stored header of a bucket, and access to its pages.
 
-    `next_to_fire` has the window of each family that fires next, if the bucket is new. `removed` has the ids of the
-    families that a change of the query has removed. `read` and `written` count partials, that is rows of pages. Raises
-    StateMismatch if the query does not fit the checkpoint, or if the header or a page cannot be read.
+    `next_to_fire` has the window of each family that fires next, if the bucket is new. `added` and `removed` have the
+    ids of the families that a change of the query has just added and removed. `read` and `written` count partials, that
+    is rows of pages. Raises StateMismatch if the query does not fit the checkpoint, or if the header or a page cannot
+    be read.
     """
 
     def __init__(self, store: Store, fingerprint: Fingerprint, next_to_fire: Sequence[int]):
@@ -53,15 +54,17 @@ class Pages:
         self.read = self.written = 0
         self._stored = store.header()
         self.is_new = self._stored is None
+        self.added: set[int] = set()
         self.removed: set[int] = set()
         if self._stored is None:
             self.head = fingerprint.header(next_to_fire)
         else:
             with _decoding("the header", store):
                 stored = Header.from_text(self._stored)
-                families = {family.id for family in stored.families}
+                before = {family.id for family in stored.families}
                 self.head = opened(fingerprint, stored)
-                self.removed = families - {family.id for family in self.head.families}
+                now = {family.id for family in self.head.families}
+                self.added, self.removed = now - before, before - now
 
     def save_header(self) -> None:
         """Write the header if it has changed."""

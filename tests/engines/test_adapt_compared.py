@@ -21,6 +21,8 @@ from slicing.state.store import MemoryStore
 FIVE, THREE, TWENTY = (hopping(f"{length} seconds", "1 second") for length in (5, 3, 20))
 POOL = [FIVE, THREE, TWENTY, tumbling("1 second")]
 """Windows of which one ends at each second."""
+MANY = [hopping(f"{length} seconds", "1 second") for length in (1, 2, 3, 4, 5, 6, 8, 12, 20)]
+"""More windows, of which many are whole only after a while, so that another change finds them lacking."""
 NAMES = ["rows", "total", "most", "mean", "least"]
 
 
@@ -102,21 +104,21 @@ def by_row(rows):
     return sorted(rows, key=lambda row: (row[0], repr(row[1])))
 
 
-def wide_rows(seed, changes=3, batches=40):
-    """A chain of three changes of windows side by side; how many columns were null that later had values.
+def wide_rows(seed, changes=3, batches=40, pool=POOL, beside=0.7):
+    """A chain of changes of windows side by side; how many rows, and how many of their columns were null.
 
-    Meanwhile windows may have rows of their own.
+    They are side by side after so many of the changes, and have rows of their own after the others.
     """
     rng = random.Random(seed)
     store, model = MemoryStore(), Compared()
     names, grace = rng.sample(NAMES, 2), rng.choice([0, 0, 4 * SECOND])
-    query, is_wide = Query(rng.sample(POOL, 2), names, grace=grace, wide=True), True
+    query, is_wide = Query(rng.sample(pool, 2), names, grace=grace, wide=True), True
     model.change(query)
     at, rows, nulls = set(rng.sample(range(5, batches), changes)), 0, 0
     for number, (records, watermark) in enumerate(stream(rng, batches)):
         if number in at:
-            is_wide = rng.random() < 0.7
-            query = Query(rng.sample(POOL, rng.choice([2, 3])), names, grace=grace, wide=is_wide)
+            is_wide = rng.random() < beside
+            query = Query(rng.sample(pool, rng.choice([2, 3])), names, grace=grace, wide=is_wide)
             model.change(query)
             if rng.random() < 0.5:
                 bucket_cache._entries.clear()
@@ -142,6 +144,82 @@ def test_chains_of_windows_side_by_side_equal_the_records(seed):
     rows, nulls = wide_rows(seed)
     assert rows > 10
     assert nulls
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("seed", seeds(6, 120))
+def test_chains_of_many_changes_of_windows_side_by_side_equal_the_records(seed):
+    """Most changes find windows that still lack records; streams have late records, and some have grace."""
+    assert wide_rows(seed, changes=12, pool=MANY, beside=0.9)[1]
+
+
+def of_seconds(*lengths, grace=0, wide=True):
+    """A query that counts in windows of some seconds, of which one ends at each second."""
+    windows = [hopping(f"{length} seconds", "1 second") for length in lengths]
+    return Query(windows, ["rows"], grace=grace * SECOND, wide=wide)
+
+
+def fed(query, store, seconds):
+    """The counts by end of wide rows, of a record in each second; the watermark is at its beginning."""
+    found = [row for second in seconds for row in query.wide_step(store, [at(second)], second * SECOND)]
+    return {end // SECOND: list(results.values()) for end, _, results in found}
+
+
+def at(second):
+    """A record."""
+    return second * SECOND, 1, 1, "a"
+
+
+def test_rows_go_on_where_added_windows_are_whole_within_the_grace():
+    """The first whole windows of 6 seconds end at 38, but rows have gone out up to 35 only."""
+    store = MemoryStore()
+    assert max(fed(of_seconds(1, 4, grace=4), store, range(40))) == 35
+    assert fed(of_seconds(6, 4, grace=4), store, range(40, 46)) == {
+        **{end: [None, 4] for end in (36, 37)},
+        **{end: [6, 4] for end in range(38, 42)},
+    }
+
+
+def test_rows_go_on_where_added_windows_had_rows_of_their_own():
+    store = MemoryStore()
+    fed(of_seconds(1, 4, grace=4), store, range(40))
+    of_seconds(6, 4, grace=4, wide=False).step(store, [at(40)], 39 * SECOND)
+    assert fed(of_seconds(6, 4, grace=4), store, range(41, 44)) == {
+        **{end: [None, 4] for end in (36, 37)},
+        **{end: [6, 4] for end in (38, 39)},
+    }
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_windows_are_whole_from_the_slices_that_are_stored(wide):
+    """Windows of 20 seconds lack records, and from 34 on slices are stored: the first 12 seconds end at 46."""
+    store = MemoryStore()
+    fed(of_seconds(5, 6), store, range(40))
+    fed(of_seconds(20, 5), store, range(40, 42))
+    if not wide:  # for a micro-batch, windows have rows of their own
+        of_seconds(12, 5, wide=False).step(store, [], 41 * SECOND)
+    assert fed(of_seconds(12, 5), store, range(42, 54)) == {
+        **{end: [None, 5] for end in range(42, 46)},
+        **{end: [12, 5] for end in range(46, 54)},
+    }
+
+
+def test_no_row_goes_out_again_where_windows_are_added_with_more_grace():
+    """Rows have gone out up to 39; by the grace, windows that end at 36 are still open."""
+    store = MemoryStore()
+    assert max(fed(of_seconds(20, 4), store, range(40))) == 39
+    assert fed(of_seconds(8, 4, grace=4), store, range(40, 46)) == {40: [8, 4], 41: [8, 4]}
+
+
+def test_windows_that_were_added_before_go_out_when_there_is_less_grace():
+    """The first 20 seconds that are whole end at 52. Those that end after 56 close only as the grace is left out."""
+    store = MemoryStore()
+    fed(of_seconds(1, 4, grace=4), store, range(40))
+    query = of_seconds(20, 4, grace=4, wide=False)
+    found = query.step(store, [at(second) for second in range(40, 60)], 60 * SECOND)[0]
+    found += of_seconds(20, 4, wide=False).step(store, [], 60 * SECOND)[0]
+    ends = [[end // SECOND for start, end, *_ in found if end - start == length * SECOND] for length in (20, 4)]
+    assert ends == [[*range(52, 61)], [*range(36, 61)]]
 
 
 def of_always(seed, retain, batches=40):

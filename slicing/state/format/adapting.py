@@ -150,11 +150,15 @@ def _recut(stored: Header, wanted: Fingerprint, frontier: int | None) -> None:
 def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) -> int:
     """Return the instant (microseconds) from which on windows that begin hold all their records.
 
-    It is the start of the oldest window that accepts records: earlier records may have been refused or removed. If
-    slices are retained, it is the start of the oldest window whose slices are all stored, or the end of the refused
-    records if that is later. Eager results have no slices, so their added windows begin after all records.
+    It is the start of the oldest window that accepts records and whose slices are all stored: earlier records may have
+    been refused or removed. Wide rows have windows that accept records but lack slices. If slices are retained, it is
+    the start of the oldest window whose slices are all stored, or the end of the refused records if that is later.
+    Eager results have no slices, so their added windows begin after all records.
     """
-    firsts = [state.first_accepting if stored.refused is None else state.retained_from for state in stored.families]
+    firsts = [
+        max(state.retained_from, state.first_accepting) if stored.refused is None else state.retained_from
+        for state in stored.families
+    ]
     found = [min(int(own.window_start(first)) for first, own in zip(firsts, held, strict=True))]
     found += [] if stored.refused is None else [stored.refused]
     found += [] if stored.cut_since is None else [stored.cut_since]

@@ -159,6 +159,10 @@ class FamilyState:
     merged: int | None = None  # slices before this one may be merged across starts of these windows, None if none are
     whole: int | None = None  # in wide rows: windows before this one may lack records; None if none do
 
+    def skip_until(self, window: int) -> None:
+        """Skip the windows before `window`: they do not fire, and their slices are not retained."""
+        self.next_to_fire = self.first_accepting = self.retained_from = window
+
 
 @dataclass
 class Result:
