@@ -172,10 +172,12 @@ class Scenario:
 
     def _asked(self, records):
         """The columns that the trigger asks for: whether a condition is true of each record, and their values."""
-        signals = pa.array([TRUE if marked(record) else ABSENT for record in records], pa.int64())
-        found = {"signal": signals} if self.trigger.column is not None else {}
-        numbers = pa.array([record.value for record in records], pa.float64())
-        return found | ({"number": numbers} if self.trigger.number is not None else {})
+        found = {}
+        if self.trigger.column is not None:
+            found["signal"] = pa.array([TRUE if marked(record) else ABSENT for record in records], pa.int64())
+        if self.trigger.number is not None:
+            found["number"] = pa.array([record.value for record in records], pa.float64())
+        return found
 
     def arriving(self, records, partitions, execution_plan=None):
         """By bucket, what reaches it from some input partitions."""
