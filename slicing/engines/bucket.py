@@ -187,18 +187,20 @@ class Bucket:
         Raises StateMismatch if windows of wide rows lack records and this engine or trigger does not support that.
         """
         family = over_stored(self.head, self.fingerprint, shape.family)
+        states, families = self.head.families, family.families
         if not wide:
-            step_separately(self.head.families)
-        for state, own in zip(self.head.families, family.families, strict=True):
-            if state.added:
-                first_open = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
-                if state.id in self.pages.added:
-                    state.skip_until(max(state.next_to_fire, first_open))
-                if not wide:
-                    state.added = state.next_to_fire > first_open
+            step_separately(states)
+        first_open = [
+            max(own.first_open(self.head.watermark, wait), self._first_after_history(own)) for own in families
+        ]
+        for state, first in zip(states, first_open, strict=True):
+            if state.id in self.pages.added:
+                state.skip_until(max(state.next_to_fire, first))
+            if not wide:
+                state.added = state.added and state.next_to_fire > first
         if wide:
-            step_together(self.head.families, family.families)
-            check_lacking(self.head.families, self.cannot_lack or self.trigger.cannot_lack())
+            step_together(states, families, first_open)
+            check_lacking(states, self.cannot_lack or self.trigger.cannot_lack())
         return self.known(shape).over(family)
 
     def _first_after_history(self, family: Family) -> int:

@@ -32,14 +32,15 @@ def check_lacking(states: Sequence[FamilyState], why: str) -> None:
         )
 
 
-def step_together(states: Sequence[FamilyState], families: Sequence[Family]) -> None:
+def step_together(states: Sequence[FamilyState], families: Sequence[Family], first_open: Sequence[int]) -> None:
     """Let added families fire together with the others, and note their first window that holds all its records.
 
-    Rows go on with the first end that the other families have not fired yet, which grace and trigger have decided.
+    Rows go on at the first end that the other families have not fired yet, which grace and trigger have decided. If all
+    families were added, rows begin at the first open end. `first_open` has the first open window of each family.
     """
-    ends = [int(own.window_end(state.next_to_fire)) for state, own in zip(states, families, strict=True)]
+    ends = _ends(families, [state.next_to_fire for state in states])
     there = [end for state, end in zip(states, ends, strict=True) if not state.added]
-    least = min(there or ends)
+    least = min(there or [*ends, *_ends(families, first_open)])
     for state, own, end in zip(states, families, ends, strict=True):
         first = int(own.first_open(least - 1))
         if end > least:
@@ -47,6 +48,10 @@ def step_together(states: Sequence[FamilyState], families: Sequence[Family]) -> 
         elif end < least:
             state.skip_until(first)
         state.added = False
+
+
+def _ends(families: Sequence[Family], windows: Sequence[int]) -> list[int]:
+    return [int(own.window_end(window)) for own, window in zip(families, windows, strict=True)]
 
 
 def step_separately(states: Sequence[FamilyState]) -> None:

@@ -204,6 +204,14 @@ def test_windows_are_whole_from_the_slices_that_are_stored(wide):
     }
 
 
+def test_rows_of_windows_that_are_added_later_begin_before_those_that_lack_records():
+    """All windows are replaced. Those of 6 seconds are whole from 42 on, and rows have gone out up to 39 only."""
+    store = MemoryStore()
+    assert max(fed(of_seconds(3, 4), store, range(40))) == 39
+    assert not of_seconds(6, 20).wide_step(store, [], 39 * SECOND)
+    assert fed(of_seconds(6, 2), store, range(40, 44)) == {40: [None, 2], 41: [None, 2], 42: [6, 2], 43: [6, 2]}
+
+
 def test_no_row_goes_out_again_where_windows_are_added_with_more_grace():
     """Rows have gone out up to 39; by the grace, windows that end at 36 are still open."""
     store = MemoryStore()
