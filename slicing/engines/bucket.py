@@ -190,14 +190,15 @@ class Bucket:
         states, families = self.head.families, family.families
         if not wide:
             step_separately(states)
-        first_open = [
-            max(own.first_open(self.head.watermark, wait), self._first_after_history(own)) for own in families
-        ]
-        for state, first in zip(states, first_open, strict=True):
+
+        def first_open(own: Family) -> int:
+            return max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
+
+        for state, own in zip(states, families, strict=True):
             if state.id in self.pages.added:
-                state.skip_until(max(state.next_to_fire, first))
-            if not wide:
-                state.added = state.added and state.next_to_fire > first
+                state.skip_until(max(state.next_to_fire, first_open(own)))
+            if state.added and not wide:
+                state.added = state.next_to_fire > first_open(own)
         if wide:
             step_together(states, families, first_open)
             check_lacking(states, self.cannot_lack or self.trigger.cannot_lack())

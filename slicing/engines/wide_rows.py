@@ -9,8 +9,9 @@ Rows continue at the ends of the existing windows. The columns of added windows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from slicing.assembly.results import Windows
 from slicing.errors import StateMismatch
 from slicing.state.format.header import FamilyState
 from slicing.windows.families.family import Family
+
+FirstOpen: TypeAlias = Callable[[Family], int]
 
 NOT_KEPT = "wide rows of results that do not combine are kept by window, and windows that are added were not kept"
 """The reason why wide rows with eager aggregates cannot contain windows that lack records."""
@@ -32,25 +35,24 @@ def check_lacking(states: Sequence[FamilyState], why: str) -> None:
         )
 
 
-def step_together(states: Sequence[FamilyState], families: Sequence[Family], first_open: Sequence[int]) -> None:
+def step_together(states: Sequence[FamilyState], families: Sequence[Family], first_open: FirstOpen) -> None:
     """Let added families fire together with the others, and note their first window that holds all its records.
 
     Rows go on at the first end that the other families have not fired yet, which grace and trigger have decided. If all
-    families were added, rows begin at the first open end. `first_open` has the first open window of each family.
+    families were added, rows begin at the first open end. `first_open` returns the first open window of a family.
     """
     ends = _ends(families, [state.next_to_fire for state in states])
     there = [end for state, end in zip(states, ends, strict=True) if not state.added]
-    least = min(there or [*ends, *_ends(families, first_open)])
+    least = min(there or [*ends, *_ends(families, map(first_open, families))])
     for state, own, end in zip(states, families, ends, strict=True):
-        first = int(own.first_open(least - 1))
         if end > least:
-            state.whole, state.next_to_fire = state.next_to_fire, first
+            state.whole, state.next_to_fire = state.next_to_fire, int(own.first_open(least - 1))
         elif end < least:
-            state.skip_until(first)
+            state.skip_until(int(own.first_open(least - 1)))
         state.added = False
 
 
-def _ends(families: Sequence[Family], windows: Sequence[int]) -> list[int]:
+def _ends(families: Sequence[Family], windows: Iterable[int]) -> list[int]:
     return [int(own.window_end(window)) for own, window in zip(families, windows, strict=True)]
 
 
