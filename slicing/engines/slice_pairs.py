@@ -107,9 +107,11 @@ def pairs_of(
 
 
 class SlicePairs:
-    """Open pairs of several families over counted slices; `new` has the marks of this micro-batch.
+    """Open pairs of several families over counted slices; `new` has all marks of this micro-batch.
 
-    `counts` has the earlier numbers of records per slice and key; slices before `first` are forgotten.
+    `counts` has the earlier numbers of records per slice and key; slices before `first` are forgotten. Records that
+    this micro-batch brings for them still count for their keys: otherwise it would depend on the cut into micro-batches
+    whether a record counts.
     """
 
     def __init__(
@@ -123,11 +125,12 @@ class SlicePairs:
         numbers: Sequence[Records] = (),
     ):
         self._counts, self._first, self._families = counts, first, families
-        self._new, self._keys, self._signals, self._values = new, keys, signals, ValuesOfPairs(numbers)
+        self._new, self._brought = new.between(first, FOREVER), new
+        self._keys, self._signals, self._values = keys, signals, ValuesOfPairs(numbers)
         self._counted: tuple[Block, Counting] | None = None  # the counts of keys after all pairs have been asked for
         self.names = {each.memory.name for each in families if each.memory} | {KEYS for _ in [keys] if keys}
         self._shape = counts.nodes.shape
-        self._now = fold(self._shape, [counts.rows(first), new])
+        self._now = fold(self._shape, [counts.rows(first), self._new])
 
     @property
     def since(self) -> Array:
@@ -137,19 +140,18 @@ class SlicePairs:
     def candidates(self, everything: bool) -> Iterator[Candidates]:
         """Yield the pairs with new records, or all pairs. If keys are counted, all pairs of keys with new records."""
         families = [each for each in self._families if each.first < each.end]
-        marks = self._now if everything else self._new
+        marks = self._now if everything else of_keys(self._now, self._brought) if self._keys else self._new
         if not len(marks) or not families:
             return
-        if self._keys and not everything:
-            marks = of_keys(self._now, self._new)
         new_rows = by_key(self._shape, under(self._new, marks.names))
-        counting = self._keys.begin(new_rows) if self._keys else None
+        brought = _among(self._brought, marks.names) if self._keys else new_rows
+        counting = self._keys.begin(brought) if self._keys else None
         held = by_key(self._shape, marks if everything or self._keys else of_keys(self._now, marks))
         for each in families:
             for some in each.reached(self._shape, marks).some_keys():
                 yield self._of(each, some, held, new_rows, counting)
         if counting:
-            self._counted = new_rows, counting
+            self._counted = brought, counting
 
     def _of(
         self, each: PairsOfFamily, reached: Reached, held: Block, new_rows: Block, counting: Counting | None

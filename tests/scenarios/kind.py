@@ -63,7 +63,6 @@ class Kind:
     grows = False  # a window with another interval is another window, and takes the place of those in it
     keeps = False  # records matter even if their windows have closed
     counts_all = True  # rows count all records of a window that is open, not the new ones alone
-    counts_closing = False  # records count for their key even if all their windows close with the same micro-batch
     is_endless = True  # there is a window after each one
     gaps = (0,)  # what records bring beside their values
     takes_trees = False  # one may ask for a tree over slices

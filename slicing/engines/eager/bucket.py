@@ -183,7 +183,7 @@ class EagerBucket(Bucket):
         live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
         return SlicePairs(
             counts,
-            self.new.between(first, FOREVER),
+            self.new,
             first,
             [
                 pairs_of(self.pages, each, self._panes_of(each), {}, remembers, closed_by, each.purge)

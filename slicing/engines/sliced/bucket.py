@@ -284,7 +284,7 @@ class SlicedBucket(Bucket):
         live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
         return SlicePairs(
             counts,
-            without_partials(self.new.between(first, FOREVER)),
+            without_partials(self.new),
             first,
             [pairs_of(self.pages, each, self._panes_of(each), held, remembers, closed_by) for each in self.leading],
             KeyCounts(self.pages, self.shape, held, live) if counts_keys else None,

@@ -11,7 +11,7 @@ from ..kind import MS, Kind, Place
 class Sessions(Kind):
     """Windows from one pause of a key to the next."""
 
-    grows = counts_closing = True
+    grows = True
     late_details = False
 
     @property

@@ -12,7 +12,7 @@ class Sliding(Kind):
     """Windows that exist at the times of records, as Kafka Streams has them."""
 
     separate = False
-    keeps = counts_closing = True
+    keeps = True
 
     def instant(self, record):
         return self.floored(record)
