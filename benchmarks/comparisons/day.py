@@ -28,7 +28,7 @@ BENCHMARKS = (
         "day, R = 60, long / Spark tumbling (R = 1)",
         sides=lambda: (_tumbling("v"), ours()[0]),
         checks=(hourly(), Check(Ours(), SparkWindow(), DAY_CUT, MINUTE, MINUTE)),
-        goal=10.0,
+        goal=2.2,
     ),
     Comparison(
         "DayDouble",

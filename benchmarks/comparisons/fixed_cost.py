@@ -22,7 +22,7 @@ BENCHMARKS = (
         "fixed cost: 1,000 records per micro-batch, R = 360 / Spark tumbling",
         sides=lambda: sides()[:2],
         checks=(dense(),),
-        goal=1.3,
+        goal=1.6,
         measure=TIME,
     ),
 )

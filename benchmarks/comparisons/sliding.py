@@ -64,7 +64,7 @@ BENCHMARKS = (
         "sliding 10 minutes, bounded, 1 M records / Polars `rolling` in process",
         sides=lambda: _polars(SLIDING),
         checks=(_check(PolarsRolling()),),
-        goal=3.0,
+        goal=5.0,
         measure=TIME,
     ),
     Comparison(

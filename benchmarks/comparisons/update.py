@@ -41,7 +41,7 @@ BENCHMARKS = (
         "on_update, dense, R = 60 / Spark's update mode",
         sides=_hour,
         checks=(_check(MINUTE),),
-        goal=4.0,
+        goal=6.0,
     ),
     Comparison(
         "UpdateFine",

@@ -54,4 +54,4 @@ def _family(name: str, title: str, goal: float, measure: Measure) -> Iterator[Co
             )
 
 
-BENCHMARKS = (*_family("Wide", "", 1.15, TIME), *_family("Read", "state read: ", 1.3, BYTES_READ))
+BENCHMARKS = (*_family("Wide", "", 1.15, TIME), *_family("Read", "state read: ", 1.2, BYTES_READ))

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from benchmarks.report.ratios import figures
+
 SENTENCES = (
     (
         "dense, R = 360, 1,000,000 records / Spark `window()`",
@@ -49,13 +51,11 @@ SENTENCES = (
 
 BELOW = "[How it was measured](#how-it-was-measured) is explained below, with the workloads."
 
-_LINE = re.compile(r"^\| (?P<title>[^|]+) \| [^|]* \| (?P<ratio>\d[\d.e+]*)(?: \(\w+\))? \|", re.MULTILINE)
-
 
 def brief(sections: Iterable[str]) -> str:
     """Return the sentences with a measured ratio in `sections`, as a list, and the number of goals; else ""."""
     text = "\n".join(sections)
-    found = {each["title"]: each["ratio"] for each in _LINE.finditer(text)}
+    found = figures(text)
     lines = [f"- {sentence.format(found[title])}" for title, sentence in SENTENCES if title in found]
     reached, missed = (len(re.findall(rf"^\| .*\({word}\) \|", text, re.MULTILINE)) for word in ("reached", "missed"))
     if reached + missed:

@@ -7,6 +7,7 @@ from benchmarks import ROOT
 from benchmarks.comparisons import growth, registry
 from benchmarks.report import asv, plots, ratios, results
 from benchmarks.report.brief import brief
+from benchmarks.report.floors import floors
 from benchmarks.report.growth import grown
 from benchmarks.report.results import Figure, Kept, Point, Ratio, Stages, Table
 from benchmarks.report.stages import stages
@@ -18,6 +19,7 @@ PAGE = ROOT / "docs" / "performance.md"
 MEASURED_ON = "Measured on "
 
 TITLE = "# Performance"
+MISSED = "Missed goals and their floors"
 
 METHOD = """\
 ## How it was measured
@@ -95,8 +97,13 @@ def text(
     `before` is the previous page; its lines and sections are kept where there are no new results.
     """
     known, machines = _before(before)
+    known.pop(MISSED, None)  # made anew from all lines, those that are kept too
+    compared = _comparisons(found, known)
+    missed = floors(ratios.goals(compared["Goals"]), "\n".join(compared.values()), _titles())
     sections = {
-        **_comparisons(found, known),
+        "Goals": compared["Goals"],
+        MISSED: missed,
+        "Other baselines": compared["Other baselines"],
         "Where the time goes": stages(_timed(found)),
         "Flink SQL": _by_hand(found, "Flink", FLINK),
         "Kafka Streams": _by_hand(found, "KafkaStreams", KAFKA_STREAMS),
@@ -133,12 +140,16 @@ def workloads() -> str:
 
 def _comparisons(found: Sequence[Kept], before: Mapping[str, str]) -> dict[str, str]:
     """The sections of comparisons, with and without a goal."""
-    measured, every = _ratios(found), registry.compared()
+    measured, goals = _ratios(found), [each.name for each in registry.compared() if each.goal]
     titles = {
-        "Goals": {each.name: each.title for each in every if each.goal},
-        "Other baselines": {each.name: each.title for each in every if not each.goal},
+        "Goals": {name: title for name, title in _titles().items() if name in goals},
+        "Other baselines": {name: title for name, title in _titles().items() if name not in goals},
     }
     return {title: ratios.compared(measured, of, before.get(title, "")) for title, of in titles.items()}
+
+
+def _titles() -> dict[str, str]:
+    return {each.name: each.title for each in registry.compared()}
 
 
 def in_short(result: Kept) -> str:

@@ -21,7 +21,17 @@ class Goal:
     ratio: float
     more_is_better: bool
 
+    @property
+    def reached(self) -> bool:
+        """Whether the goal is reached."""
+        return self.reaches(self.ratio)
 
+    def reaches(self, ratio: float) -> bool:
+        """Return whether a ratio reaches the goal."""
+        return ratio >= self.goal if self.more_is_better else ratio <= self.goal
+
+
+_FIGURE = re.compile(r"^\| (?P<title>[^|]+) \| [^|]* \| (?P<ratio>\d[\d.e+]*)(?: \(\w+\))? \|", re.MULTILINE)
 _GOAL = re.compile(r"^\| (?P<title>[^|]+) \| (?P<sign>[<>])= (?P<goal>\S+) \| (?P<ratio>[\d.e+]+) \(", re.MULTILINE)
 
 
@@ -31,6 +41,11 @@ def goals(section: str) -> list[Goal]:
         Goal(each["title"], float(each["goal"]), float(each["ratio"]), each["sign"] == ">")
         for each in _GOAL.finditer(section)
     ]
+
+
+def figures(section: str) -> dict[str, str]:
+    """Return the ratios of all measured lines, as they are written, by title."""
+    return {each["title"]: each["ratio"] for each in _FIGURE.finditer(section)}
 
 
 def compared(ratios: Mapping[str, Ratio], titles: Mapping[str, str], before: str = "") -> str:

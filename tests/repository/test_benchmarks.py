@@ -29,7 +29,7 @@ from benchmarks.comparisons.features import DuckDBCheck
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.comparisons.since import Since
 from benchmarks.comparisons.warm import SameRows
-from benchmarks.report import asv, brief, page, plots, ratios, results
+from benchmarks.report import asv, brief, floors, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
 from benchmarks.running import bounded, changed, resuming, session, streams, turns, warm
@@ -457,6 +457,37 @@ def test_sections_of_which_nothing_was_measured_again_stay_as_they_were():
     assert "| 10 | 20 | " not in after
     assert after.splitlines()[-1] == "Measured on 2 cores, Python 3; an old machine."
     assert page.text([], before=page.text([])) == page.text([])
+
+
+@pytest.mark.parametrize(
+    ("name", "goal", "ratio", "above", "at_floor"),
+    [
+        ("DayLong", 2.2, 1.8, 1.7, "3.06 (in reach)"),
+        ("UpdateHour", 6.0, 3.6, 1.2, "4.32 (out of reach)"),
+        ("FixedCost", 1.6, 1.92, 1.25, "1.54 (in reach)"),
+        ("FixedCost", 1.6, 1.92, 1.1, "1.75 (out of reach)"),
+    ],
+)
+def test_a_missed_goal_is_compared_with_its_floor(name, goal, ratio, above, at_floor):
+    """If work took no time, the ratio would be better by what ours takes above the floor."""
+    made = {
+        each: replace(COMPARED[each].ratio_of(SLOW, FAST, None), ratio=value)
+        for each, value in ((name, ratio), (floors.FLOORS[name], above))
+    }
+    before = page.text(made.values())
+    section = before.partition(f"## {page.MISSED}")[2].partition("\n## ")[0]
+    title, sign = COMPARED[name].title, ">=" if COMPARED[name].measure.more_is_better else "<="
+    assert COMPARED[name].goal == goal
+    assert f"| {title} | {ratio} | {sign} {goal:.3g} | {above} | {at_floor} |" in section.splitlines()
+    assert page.text([], before=before) == before
+    better = replace(made[name], ratio=goal)
+    assert page.MISSED not in page.text([better], before=before)
+
+
+def test_floors_are_of_comparisons_that_there_are():
+    assert {*floors.FLOORS, *floors.FLOORS.values()} <= COMPARED.keys()
+    for name, floor in floors.FLOORS.items():
+        assert COMPARED[name].title.partition(" / ")[0].startswith(COMPARED[floor].title.partition(" / ")[0]), name
 
 
 def test_titles_tell_comparisons_apart():
