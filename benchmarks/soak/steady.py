@@ -1,4 +1,7 @@
-"""Compares the end of the soak with its beginning: medians of the last and of the second ten minutes."""
+"""Compares the end of the soak with its beginning: medians of the last and of the second ten minutes.
+
+The trigger changes at half time, so the end is also compared with the second ten minutes after that.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,21 @@ from pathlib import Path
 MEASURED = "seconds", "state bytes", "worker MiB", "checkpoint files"
 MOST = 1.1
 TEN_MINUTES = 600
+LEAST = 25 * 60
+"""The seconds in which there are two times ten minutes to compare, besides the first ones."""
 
 
-def ratios(lines: Sequence[dict[str, float]]) -> dict[str, float]:
+def ratios(lines: Sequence[dict[str, float]], since: float = 0.0) -> dict[str, float]:
     """Return, for each figure, the median of the last ten minutes divided by that of the second ten minutes.
 
-    Raises ValueError if the run is shorter than 30 minutes, or has no micro-batches in these minutes.
+    Only lines from the instant `since` on count: another trigger may need more than the one before. Raises ValueError
+    if they are of less than 25 minutes.
     """
-    begin, end = lines[0]["at"], lines[-1]["at"]
-    if end - begin < 3 * TEN_MINUTES:
+    lines = [each for each in lines if each["at"] >= since]
+    begin, end = (lines[0]["at"], lines[-1]["at"]) if lines else (0.0, 0.0)
+    if end - begin < LEAST:
         raise ValueError(
-            f"a soak is compared with itself after 30 minutes; got {(end - begin) / 60:.0f}. Run it longer."
+            f"a soak is compared with itself after {LEAST // 60} minutes; got {(end - begin) / 60:.0f}. Run it longer."
         )
     first = [each for each in lines if TEN_MINUTES <= each["at"] - begin < 2 * TEN_MINUTES]
     last = [each for each in lines if end - each["at"] < TEN_MINUTES]
@@ -28,6 +35,26 @@ def ratios(lines: Sequence[dict[str, float]]) -> dict[str, float]:
         name: statistics.median(each[name] for each in last) / statistics.median(each[name] for each in first)
         for name in MEASURED
     }
+
+
+def compared(lines: Sequence[dict[str, float]], changed: float) -> tuple[list[str], list[str]]:
+    """Return what to print, one line per figure, and the figures that grow by more than `MOST`.
+
+    `changed` is the instant from which on the query had its last trigger. If it ran long enough with this, growth is
+    judged by these minutes alone.
+    """
+    if _seconds(lines) < LEAST:
+        return [], []
+    of = {"last ten minutes / second ten": ratios(lines)}
+    if _seconds([each for each in lines if each["at"] >= changed]) >= LEAST:
+        of["since the change of the trigger"] = ratios(lines, changed)
+    shown = [f"{name}: " + "; ".join(f"{what}: {of[what][name]:.2f}" for what in of) for name in MEASURED]
+    *_, judged = of.values()
+    return shown, [f"{name}: {judged[name]:.2f} times as much at the end" for name in MEASURED if judged[name] > MOST]
+
+
+def _seconds(lines: Sequence[dict[str, float]]) -> float:
+    return lines[-1]["at"] - lines[0]["at"] if lines else 0.0
 
 
 def read(path: Path) -> list[dict[str, float]]:
