@@ -69,8 +69,8 @@ CASES = (
     Case(300_000, 10_000, 3600, hopping("1 hour", "1 minute")),
     Case(400_000, 20_000, 60, MINUTES),
 )
-"""Few records without and with closing windows; many records; many keys without and with closing windows; many rows; many
-of several things at once. What a case has many of must take longer than the noise of a machine, a twentieth of a second.
+"""Few records without and with closing windows; many records; many keys without and with closing windows; many rows;
+many of several things at once. What a case has many of must take longer than the noise, a twentieth of a second.
 """
 
 
@@ -138,8 +138,8 @@ def measured(cases: Sequence[Case] = CASES, cores: str = "*") -> Coefficients:
         spark = session(scratch, "slicing-calibrate", cores)
         there = spark.sparkContext.defaultParallelism
         try:
-            # A stream that runs for long has compiled all code, while the first micro-batches of a JVM take twice as long.
-            # So each case runs twice, and the second run counts.
+            # Each case runs twice, and the second run counts: the first micro-batches of a JVM take twice as long as
+            # those of a stream that has run for long.
             for number, case in enumerate((*cases, *cases)):
                 folder = scratch / f"case{number}"
                 folder.mkdir()
