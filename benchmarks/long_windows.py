@@ -34,9 +34,10 @@ DAY = 1440
 BEGIN = 20_000 * DAY
 
 QUARTER = hopping("90 days", advance="1 minute", tail="1 hour")
+ALONE, TOGETHER = "90 days, tail 1 hour", "five lengths"
 WINDOWS: dict[str, tuple[Window, ...]] = {
-    "90 days, tail 1 hour": (QUARTER,),
-    "five lengths": (
+    ALONE: (QUARTER,),
+    TOGETHER: (
         hopping("5 minutes", advance="1 minute"),
         hopping("1 hour", advance="1 minute"),
         hopping("1 day", advance="1 minute", tail="5 minutes"),

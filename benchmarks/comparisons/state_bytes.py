@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.long_windows import ALONE, TOGETHER, measured
 from benchmarks.report import results
 from benchmarks.running.side import CORES
 from combinators import sum as sum_of
@@ -98,9 +99,29 @@ class CountState:
         return results.Figure(self.name, title, counting / plain, "x its bytes", 1.05, results.machine(CORES))
 
 
+@dataclass(frozen=True)
+class FiveLengthsState:
+    """The state of five lengths after 90 days, as a multiple of the state of the longest alone.
+
+    The bytes are those of all pages and the header, counted by the store of one bucket in this process: the files of
+    RocksDB also hold what is not compacted yet, which is as much again if the state is small.
+    """
+
+    name: str = "FiveLengthsState"
+    days: int = 90
+    keys: int = 200
+
+    def measured(self) -> results.Figure:
+        """Return the multiple for keys with a record in each minute."""
+        alone, together = (measured(name, self.days, self.keys, each=1, minutes=120) for name in (ALONE, TOGETHER))
+        title = f"state of five lengths to {self.days} days with tails / {self.days} days with a tail alone"
+        return results.Figure(self.name, title, together[1] / alone[1], "x its bytes", 1.2, results.machine(CORES))
+
+
 BENCHMARKS = (
     RecordBytes(60),
     CountState("StateOfCounts", 60, 1_000),
     CountState("StateOfCountsLong", 360, 1_000),
     CountState("StateOfCountsFired", 60, 5),
+    FiveLengthsState(),
 )

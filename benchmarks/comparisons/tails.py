@@ -8,18 +8,16 @@ from pyspark.sql import DataFrame
 import combinators as C
 from benchmarks.baselines.ours import OurLengths
 from benchmarks.comparisons.comparison import CLOSED, TIME, Check, Comparison, Measure
-from benchmarks.long_windows import WINDOWS, measured
-from benchmarks.report import results
+from benchmarks.long_windows import ALONE, TOGETHER, WINDOWS
 from benchmarks.running import turns
 from benchmarks.running.bounded import read
 from benchmarks.running.run import Run
-from benchmarks.running.side import CORES, Settings, Side
+from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import MINUTE
 from benchmarks.workloads.workload import START, Workload
 from slicing import group_by
 from slicing.windows.window import Window
 
-ALONE, TOGETHER = "90 days, tail 1 hour", "five lengths"
 (LONGEST,), LENGTHS = WINDOWS[ALONE], WINDOWS[TOGETHER]
 BEFORE = Workload("six hours", 250_000, 10_000, 3_600, 6)
 MINUTES = Workload("by the minute", 10_000, 10_000, 60, 24, history=BEFORE)
@@ -49,25 +47,6 @@ class AfterHistory:
         until = datetime.fromtimestamp(START / 1e6 + history.seconds * history.batches, UTC)
         defined = group_by(frame, "key").window(*self.windows, time="ts").define(records=C.count(), total=C.sum("v"))
         return defined.warm(read(self.workload), until=until).dataframe()
-
-
-@dataclass(frozen=True)
-class FiveLengthsState:
-    """The state of five lengths after 90 days, as a multiple of the state of the longest alone.
-
-    The bytes are those of all pages and the header, counted by the store of one bucket in this process: the files of
-    RocksDB also hold what is not compacted yet, which is as much again if the state is small.
-    """
-
-    name: str = "FiveLengthsState"
-    days: int = 90
-    keys: int = 200
-
-    def measured(self) -> results.Figure:
-        """Return the multiple for keys with a record in each minute."""
-        alone, together = (measured(name, self.days, self.keys, each=1, minutes=120) for name in (ALONE, TOGETHER))
-        title = f"state of five lengths to {self.days} days with tails / {self.days} days with a tail alone"
-        return results.Figure(self.name, title, together[1] / alone[1], "x its bytes", 1.2, results.machine(CORES))
 
 
 def _by_day() -> tuple[Run, Run]:
@@ -123,5 +102,4 @@ BENCHMARKS = (
         goal=2.0,
         measure=WORST,
     ),
-    FiveLengthsState(),
 )

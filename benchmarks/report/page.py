@@ -107,7 +107,7 @@ def text(
         "Where the time goes": stages(_timed(found)),
         "Flink SQL": _by_hand(found, "Flink", FLINK),
         "Kafka Streams": _by_hand(found, "KafkaStreams", KAFKA_STREAMS),
-        "Memory": _figures(each for each in found if isinstance(each, Figure)),
+        "Memory": _figures([each for each in found if isinstance(each, Figure)], known.get("Memory", "")),
         "Reads and writes of the state": _accounting(found),
         "How it grows": grown(_on(found, growth.AXES)),
         "Two axes together": grown(_on(found, growth.CROSSES)),
@@ -198,12 +198,17 @@ def _by_hand(found: Sequence[Kept], peer: str, says: str) -> str:
     return f"{says}\n\n{ratios.compared(measured, titles)}" if titles else ""
 
 
-def _figures(figures: Iterable[Figure]) -> str:
+def _figures(figures: Sequence[Figure], before: str) -> str:
+    """The table of figures; those that were not measured again keep their lines in `before`, the previous section."""
+    if not figures:
+        return ""
     rows = [
         (each.title, "" if each.goal is None else f"<= {_number(each.goal)}", f"{_number(each.value)} {each.unit}")
         for each in figures
     ]
-    return markdown(("", "goal", "measured"), rows) if rows else ""
+    head, measured = ("", "goal", "measured"), {each.title for each in figures}
+    lines = [line for line in before.splitlines()[2:] if line.removeprefix("| ").partition(" | ")[0] not in measured]
+    return "\n".join([markdown(head, rows), *lines])
 
 
 def _number(value: float) -> str:

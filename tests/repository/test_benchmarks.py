@@ -490,6 +490,16 @@ def test_floors_are_of_comparisons_that_there_are():
         assert COMPARED[name].title.partition(" / ")[0].startswith(COMPARED[floor].title.partition(" / ")[0]), name
 
 
+def test_figures_that_were_not_measured_again_keep_their_lines():
+    of_state, growth_of_worker = (
+        results.Figure(title, title, 1.0, "MiB", 2.0, "here") for title in ("state", "growth")
+    )
+    before = page.text([of_state, growth_of_worker])
+    after = page.text([replace(of_state, value=1.5)], before=before)
+    assert "| state | <= 2 | 1.5 MiB |\n| growth | <= 2 | 1 MiB |\n" in after
+    assert after.count("| state |") == 1
+
+
 def test_titles_tell_comparisons_apart():
     """Lines that stay on the page are found by them."""
     assert len({each.title for each in COMPARED.values()}) == len(COMPARED)
