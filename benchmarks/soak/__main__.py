@@ -3,8 +3,8 @@
 A file of records arrives every `pace` seconds. The process of the query is ended with SIGKILL every `kill` seconds, and
 started again; at half time it goes on with `on_change()` in place of `on_close()`. At the end its rows are compared
 with brute force over all records, and, in a run of 25 minutes or more, its last ten minutes with its second ten: they
-may take 1.1 times as much. As `on_change()` keeps slices in the memory of the workers, an hour is judged by the second
-ten minutes after the change; the comparison of the whole hour is printed beside it. Exit code 1 if something differs.
+may take 1.1 times as much. After an hour they are also compared with the second ten minutes after the change; worker
+memory by these alone, as `on_change()` keeps slices in the memory of the workers. Exit code 1 if something differs.
 """
 
 from __future__ import annotations

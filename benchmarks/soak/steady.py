@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 MEASURED = "seconds", "state bytes", "worker MiB", "checkpoint files"
+OF_TRIGGER = ("worker MiB",)
+"""The figures that another trigger may change: `on_change()` keeps slices in the memory of the workers."""
 MOST = 1.1
 TEN_MINUTES = 600
 LEAST = 25 * 60
@@ -24,11 +26,11 @@ def ratios(lines: Sequence[dict[str, float]], since: float = 0.0) -> dict[str, f
     if they are of less than 25 minutes.
     """
     lines = [each for each in lines if each["at"] >= since]
-    begin, end = (lines[0]["at"], lines[-1]["at"]) if lines else (0.0, 0.0)
-    if end - begin < LEAST:
+    if (took := _seconds(lines)) < LEAST:
         raise ValueError(
-            f"a soak is compared with itself after {LEAST // 60} minutes; got {(end - begin) / 60:.0f}. Run it longer."
+            f"a soak is compared with itself after {LEAST // 60} minutes; got {took / 60:.0f}. Run it longer."
         )
+    begin, end = lines[0]["at"], lines[-1]["at"]
     first = [each for each in lines if TEN_MINUTES <= each["at"] - begin < 2 * TEN_MINUTES]
     last = [each for each in lines if end - each["at"] < TEN_MINUTES]
     return {
@@ -40,8 +42,8 @@ def ratios(lines: Sequence[dict[str, float]], since: float = 0.0) -> dict[str, f
 def compared(lines: Sequence[dict[str, float]], changed: float) -> tuple[list[str], list[str]]:
     """Return what to print, one line per figure, and the figures that grow by more than `MOST`.
 
-    `changed` is the instant from which on the query had its last trigger. If it ran long enough with this, growth is
-    judged by these minutes alone.
+    `changed` is the instant from which on the query had its last trigger. If it ran long enough with this, the figures
+    may not grow in these minutes either, and those `OF_TRIGGER` are judged by these alone.
     """
     if _seconds(lines) < LEAST:
         return [], []
@@ -49,8 +51,11 @@ def compared(lines: Sequence[dict[str, float]], changed: float) -> tuple[list[st
     if _seconds([each for each in lines if each["at"] >= changed]) >= LEAST:
         of["since the change of the trigger"] = ratios(lines, changed)
     shown = [f"{name}: " + "; ".join(f"{what}: {of[what][name]:.2f}" for what in of) for name in MEASURED]
-    *_, judged = of.values()
-    return shown, [f"{name}: {judged[name]:.2f} times as much at the end" for name in MEASURED if judged[name] > MOST]
+    *_, latest = of.values()
+    judged = {
+        name: latest[name] if name in OF_TRIGGER else max(each[name] for each in of.values()) for name in MEASURED
+    }
+    return shown, [f"{name}: {ratio:.2f} times as much at the end" for name, ratio in judged.items() if ratio > MOST]
 
 
 def _seconds(lines: Sequence[dict[str, float]]) -> float:

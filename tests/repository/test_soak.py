@@ -139,6 +139,8 @@ def test_growth_is_judged_under_one_trigger_if_that_ran_long_enough():
     assert "worker MiB: last ten minutes / second ten: 1.50; since the change of the trigger: 1.00" in shown
     assert not grows
     assert compared(lines, 40 * 60.0)[1] == ["worker MiB: 1.50 times as much at the end"]
+    more = [each | {"state bytes": 10.0 if at < 30 else 12.0} for at, each in enumerate(lines)]
+    assert compared(more, 30 * 60.0)[1] == ["state bytes: 1.20 times as much at the end"]
     for each in lines[50:]:
         each["seconds"] = 1.2
     assert compared(lines, 30 * 60.0)[1] == ["seconds: 1.20 times as much at the end"]
