@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from benchmarks.report.ratios import Goal, figures
+from benchmarks.report.ratios import Goal, figures, shown_goal
 from benchmarks.report.tables import markdown
 
 SAYS = """\
@@ -35,10 +35,10 @@ def floors(goals: Iterable[Goal], section: str, titles: Mapping[str, str]) -> st
 def _rows(goals: Iterable[Goal], known: Mapping[str, str], floor_of: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     for each in goals:
         floor = known.get(floor_of.get(each.title, ""))
-        if each.reached or floor is None:
+        if floor is None or each.reached_by(each.ratio):
             continue
         above = float(floor)
         best = each.ratio * above if each.more_is_better else each.ratio / above
-        verdict = "in reach" if each.reaches(best) else "out of reach"
-        goal = f"{'>=' if each.more_is_better else '<='} {each.goal:.3g}"
+        verdict = "in reach" if each.reached_by(best) else "out of reach"
+        goal = shown_goal(each.goal, each.more_is_better)
         yield each.title, f"{each.ratio:.3g}", goal, floor, f"{best:.3g} ({verdict})"

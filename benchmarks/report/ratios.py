@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.report.results import Ratio
+from benchmarks.report.results import Ratio, reaches
 from benchmarks.report.tables import line as markdown_line
 from benchmarks.report.tables import markdown
 from benchmarks.running.run import shown
@@ -21,14 +21,9 @@ class Goal:
     ratio: float
     more_is_better: bool
 
-    @property
-    def reached(self) -> bool:
-        """Whether the goal is reached."""
-        return self.reaches(self.ratio)
-
-    def reaches(self, ratio: float) -> bool:
+    def reached_by(self, ratio: float) -> bool:
         """Return whether a ratio reaches the goal."""
-        return ratio >= self.goal if self.more_is_better else ratio <= self.goal
+        return reaches(ratio, self.goal, self.more_is_better)
 
 
 _FIGURE = re.compile(r"^\| (?P<title>[^|]+) \| [^|]* \| (?P<ratio>\d[\d.e+]*)(?: \(\w+\))? \|", re.MULTILINE)
@@ -81,11 +76,16 @@ def short(each: Ratio) -> str:
     return "no ratio" if each.ratio is None else f"{each.ratio:.3g}"
 
 
+def shown_goal(goal: float, more_is_better: bool) -> str:
+    """Return a goal as it is written in tables."""
+    return f"{'>=' if more_is_better else '<='} {goal:.3g}"
+
+
 def _row(title: str, each: Ratio | None) -> Sequence[str]:
     if each is None:
         return (title, "", "not measured", *[""] * (len(COLUMNS) - 3))
     sides = (each.baseline, each.ours)
-    goal = "" if each.goal is None else f"{'>=' if each.more_is_better else '<='} {each.goal:.3g}"
+    goal = "" if each.goal is None else shown_goal(each.goal, each.more_is_better)
     verdict = {None: "", True: " (reached)", False: " (missed)"}[each.reached]
     return (
         each.title,

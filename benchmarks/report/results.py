@@ -17,6 +17,11 @@ BY_HAND = ROOT / "docs" / "performance"  # results in the tree: `make bench` doe
 PACKAGES = ("pyspark", "numpy", "pyarrow", "pandas", "polars")
 
 
+def reaches(ratio: float, goal: float, more_is_better: bool) -> bool:
+    """Return whether a ratio reaches a goal."""
+    return ratio >= goal if more_is_better else ratio <= goal
+
+
 @dataclass(frozen=True)
 class Ratio:
     """The result of a comparison; `ratio` is None if a side was stopped, or if rows differ, as `differs` says."""
@@ -42,7 +47,7 @@ class Ratio:
         """Whether the goal is reached; None without a goal or a ratio."""
         if self.goal is None or self.ratio is None:
             return None
-        return self.ratio >= self.goal if self.more_is_better else self.ratio <= self.goal
+        return reaches(self.ratio, self.goal, self.more_is_better)
 
 
 @dataclass(frozen=True)

@@ -144,14 +144,19 @@ class SlicePairs:
         if not len(marks) or not families:
             return
         new_rows = by_key(self._shape, under(self._new, marks.names))
-        brought = _among(self._brought, marks.names) if self._keys else new_rows
-        counting = self._keys.begin(brought) if self._keys else None
+        counted = self._begun(marks.names)
         held = by_key(self._shape, marks if everything or self._keys else of_keys(self._now, marks))
         for each in families:
             for some in each.reached(self._shape, marks).some_keys():
-                yield self._of(each, some, held, new_rows, counting)
-        if counting:
-            self._counted = brought, counting
+                yield self._of(each, some, held, new_rows, counted and counted[1])
+        self._counted = counted
+
+    def _begun(self, names: pa.Table) -> tuple[Block, Counting] | None:
+        """Return the new records of keys by their names, and the counts of these keys; None if keys are not counted."""
+        if self._keys is None:
+            return None
+        brought = _among(self._brought, names)
+        return brought, self._keys.begin(brought)
 
     def _of(
         self, each: PairsOfFamily, reached: Reached, held: Block, new_rows: Block, counting: Counting | None
