@@ -38,11 +38,15 @@ class Floor:
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Return rows with the columns of `Ours`."""
-        blocks, buckets = _dropped(frame)
-        flat = blocks.groupBy("bucket").transformWithStateInPandas(
-            Idle(self.rows // buckets), PACKED.schema, outputMode="Append", timeMode="EventTime"
+        buckets = buckets_of(frame)
+        flat = (
+            _dropped(frame, buckets)
+            .groupBy("bucket")
+            .transformWithStateInPandas(
+                Idle(self.rows // len(buckets)), PACKED.schema, outputMode="Append", timeMode="EventTime"
+            )
         )
-        return _windows(flat, size)
+        return windows_of(flat, size)
 
 
 @dataclass(frozen=True)
@@ -53,20 +57,24 @@ class BoundedFloor:
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Return rows with the columns of `Ours`."""
-        blocks, buckets = _dropped(frame)
-        grouped = blocks.repartition("bucket").sortWithinPartitions("bucket")
-        return _windows(grouped.mapInArrow(EmitRows(self.rows // buckets), PACKED.schema), size)
+        buckets = buckets_of(frame)
+        grouped = _dropped(frame, buckets).repartition("bucket").sortWithinPartitions("bucket")
+        return windows_of(grouped.mapInArrow(EmitRows(self.rows // len(buckets)), PACKED.schema), size)
 
 
-def _dropped(frame: DataFrame) -> tuple[DataFrame, int]:
-    """The rows that are shuffled in place of records, and the number of buckets."""
-    spark = frame.sparkSession
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    buckets = labels(partitions, partitions)
-    return frame.select("ts", "key", "v").mapInArrow(Drop(buckets), SHIPPED), partitions
+def buckets_of(frame: DataFrame) -> tuple[int, ...]:
+    """Return the labels of as many buckets as there are shuffle partitions, one for each."""
+    partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    return labels(partitions, partitions)
 
 
-def _windows(packed: DataFrame, size: str) -> DataFrame:
+def _dropped(frame: DataFrame, buckets: tuple[int, ...]) -> DataFrame:
+    """The rows that are shuffled in place of records."""
+    return frame.select("ts", "key", "v").mapInArrow(Drop(buckets), SHIPPED)
+
+
+def windows_of(packed: DataFrame, size: str) -> DataFrame:
+    """Return packed rows with the columns of `Ours`."""
     window = window_struct(F.col("start"), F.col("start") + microseconds(size, "size"))
     found = unpacked(packed, PACKED)
     return found.select(F.col("k0").alias("key"), window, F.col("r0").alias("records"), F.col("r1").alias("total"))
@@ -78,6 +86,11 @@ def _rows(count: int) -> Iterator[pa.Table]:
     frame = pa.table(dict.fromkeys(("k0", "start", "r0", "r1"), column))
     for start in range(0, count, FRAME_ROWS):
         yield PACKED.rows(frame.slice(0, min(FRAME_ROWS, count - start)))
+
+
+def in_rows(windows: pa.Table) -> Iterator[pa.Table]:
+    """Yield a table of key, start, count and sum in packed rows, one frame at a time."""
+    return (PACKED.rows(windows.slice(start, FRAME_ROWS)) for start in range(0, len(windows), FRAME_ROWS))
 
 
 @dataclass(frozen=True)
