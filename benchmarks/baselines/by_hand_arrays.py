@@ -2,8 +2,8 @@
 
 It knows that keys are numbers from 0, that windows are hopping, that both aggregates are sums of integers, and that no
 record is late. A grid of keys by slices is filled, summed up along time, and subtracted from itself a window later. So
-there is no sorting by key, no lateness, no lookup, no other trigger, and no change of the query. Pages hold the
-slices of a micro-batch, and the header says which are still needed.
+only records are sorted, and there is no lateness, lookup, other trigger, or change of the query. Pages hold the slices
+of a micro-batch, and the header says which are still needed.
 """
 
 import base64
