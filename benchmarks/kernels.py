@@ -25,6 +25,7 @@ from slicing.content.block import Shape, encode_keys
 from slicing.content.codec import decode_text, encode_text
 from slicing.content.folding import fold, from_records
 from slicing.engines.sliced.bucket import SlicedBucket
+from slicing.errors import InvalidType
 from slicing.state import bucket_cache as memory
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
@@ -217,7 +218,10 @@ class Combinators(_Short):
         if not entry.accepts(kind):
             raise NotImplementedError(f"{name} takes no {kind}")
         bound = entry.of("v", "v")
-        data = Data(60, [bound], kind)
+        try:
+            data = Data(60, [bound], kind)
+        except InvalidType as error:  # it orders by the column as well
+            raise NotImplementedError(f"{name} takes no {kind}") from error
         aggregate = bound.resolve(tuple(data.kinds[0]))
         self.shape, self.records = data.shape, data.records(200_000, 1_000, range(100))
         self.block = from_records(*self.records)

@@ -4,10 +4,12 @@ import datetime as dt
 import json
 import math
 import re
+import runpy
 import statistics
 import subprocess
 import sys
-from contextlib import nullcontext
+import types
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +19,7 @@ pytest.importorskip("polars", reason="the packages of the group `bench` are not 
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 pytest.importorskip("duckdb", reason="the packages of the group `bench` are not installed")
 
-from benchmarks import ROOT, run
+from benchmarks import ROOT, kernels, run
 from benchmarks.baselines import duckdb, flink, old_commit, polars, polars_results, polars_rolling
 from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
@@ -37,6 +39,7 @@ from benchmarks.running.processes import processor_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads import workload as workloads
+from combinators.catalogue import CATALOGUE, MORE
 from slicing import on_change, on_update
 from slicing.cli.session import UNLIMITED
 
@@ -386,6 +389,25 @@ def test_too_few_micro_batches_are_refused_before_anything_runs(run, monkeypatch
     tiny = workloads.Workload("tiny", 200, 3, 600, 5)
     with pytest.raises(ValueError, match=r"got 2 and 4 of `tiny`, which has 5\. Count fewer"):
         run(Side(Ours(), tiny, "5 minutes", "1 minute", Settings(warm_up=0.0)))
+
+
+@pytest.mark.parametrize("kind", kernels.KINDS)
+@pytest.mark.parametrize("name", [entry.name for entry in (*CATALOGUE, *MORE)])
+def test_a_kernel_that_takes_no_such_column_is_left_out(name, kind, monkeypatch):
+    """A failure of one stops the figures of all, so what a combinator refuses must be known before it is timed."""
+    monkeypatch.setattr(kernels.Data, "records", lambda *_: ((), ()))
+    monkeypatch.setattr(kernels, "from_records", lambda *_: None)
+    with suppress(NotImplementedError):
+        kernels.Combinators().setup(name, kind)
+
+
+def test_the_job_of_an_old_commit_needs_only_what_that_commit_has(monkeypatch):
+    """It is run with the packages of commits that had hopping windows only."""
+    old = types.ModuleType("slicing")
+    vars(old).update(group_by=None, hopping=lambda size, advance: (size, advance), on_close=None, on_update=None)
+    monkeypatch.setitem(sys.modules, "slicing", old)
+    job = runpy.run_path(str(old_commit.JOB))
+    assert job["WINDOWS"]["hopping"]("1 hour", "1 minute") == (("1 hour", "1 minute"),)
 
 
 def test_goals_come_first_then_comparisons_memory_axes_and_kernels():
