@@ -8,6 +8,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from benchmarks.baselines import old_commit_job
+from benchmarks.baselines.by_hand_arrays import ByHandArrays
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkExploded, SparkWindow
 from benchmarks.running import session, streams, turns, written
@@ -93,6 +94,12 @@ def test_rows_by_explode_are_those_of_window(in_session):
         written.of_bounded(SparkExploded("d"), *WINDOW) as ours,
         written.of_bounded(SparkWindow("d"), *WINDOW) as theirs,
     ):
+        assert difference(ours, theirs) is None
+
+
+@pytest.mark.parametrize("windows", [("5 minutes", "1 minute"), ("1 minute", "1 minute")])
+def test_windows_by_hand_are_ours(in_session, windows):
+    with written.of_stream(Ours(), TINY, *windows) as ours, written.of_stream(ByHandArrays(), TINY, *windows) as theirs:
         assert difference(ours, theirs) is None
 
 
