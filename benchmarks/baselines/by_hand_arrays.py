@@ -88,7 +88,8 @@ class GridOfSlices(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Keep the blocks for the timer of this micro-batch, or store them if it does not fire."""
-        blocks = [_slices(block) for frame in rows for block in frame["block"]]
+        shipped = [_slices(block) for frame in rows for block in frame["block"]]
+        blocks = [block for block in shipped if len(block[0])]
         stored = self.header.get()
         head = json.loads(stored[0]) if stored else {"watermark": 0, "page": 0, "needed": {}}
         if stored is None:
@@ -119,7 +120,6 @@ class GridOfSlices(StatefulProcessor):
 
     def _windows(self, blocks: list[Slices], first: int, last: int) -> Iterator[pd.DataFrame]:
         """The windows with ends from `first` to `last`, the latter excluded."""
-        blocks = [block for block in blocks if len(block[0])]
         if not blocks:
             return
         first = max(first, min(int(block[1].min()) for block in blocks) + 1)
@@ -151,8 +151,6 @@ class GridOfSlices(StatefulProcessor):
     def _store(self, head: dict[str, Any], blocks: list[Slices]) -> None:
         """Write the blocks as pages."""
         for block in blocks:
-            if not len(block[0]):
-                continue
             head["page"] += 1
             head["needed"][str(head["page"])] = int(block[1].max())
             self.pages.updateValue((str(head["page"]),), (base64.b64encode(_bytes(block)).decode(),))

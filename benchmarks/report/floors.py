@@ -10,7 +10,7 @@ A line has a floor if the stages of its query were measured without any work: Sp
 to Python and back, and commits an empty state. "At the floor" is the ratio if all work of this framework took no time.
 A goal that it does not reach is out of reach of anything that runs inside Spark's stages. "By hand" is the ratio with
 code in numpy that was written for these windows alone: it knows the workload, takes no late records, and can do nothing
-else. A goal that it does not reach needs code that is faster than numpy in Python."""
+else. It is a second baseline and no bound: there may be faster code."""
 
 HEAD = ("workload / baseline", "ratio", "goal", "time / floor", "at the floor", "by hand")
 FLOORS = {

@@ -503,6 +503,8 @@ def test_a_missed_goal_is_compared_with_its_floor(name, goal, ratio, above, at_f
     assert page.text([], before=before) == before
     reached = page.text([replace(made[name], ratio=goal)], before=before)
     assert not any(line.startswith(f"| {title} |") for line in missed(reached))
+    every = [replace(each, ratio=each.goal) for each in made.values() if each.goal]
+    assert page.MISSED not in page.text(every, before=before)
 
 
 def missed(text):
