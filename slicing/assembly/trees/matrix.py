@@ -24,7 +24,7 @@ from slicing.assembly.trees.scans import recompute, three_layer, two_layer
 from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
 from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory
-from slicing.windows.families.family import regular
+from slicing.windows.families.family import Regular, regular
 
 WIDE = 1 << 10
 """From this size of a cell on, in bytes, assembling some cells twice is better than holding many at once."""
@@ -35,8 +35,9 @@ def assemble_cells(
 ) -> Iterator[Windows]:
     """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
-    Each part has cells of at most about ASSEMBLY_BYTES and is sorted by key and window. Cost in combines per window:
-    none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
+    Each part has cells of at most about ASSEMBLY_BYTES and is sorted by key and window; windows of one slice are one
+    part, sorted by window and key. Cost in combines per window: none for additive aggregates and for windows of one
+    slice, about 4 for the three-layer tree, n - 1 for recompute.
     """
     family = regular(shape.family)
     if not len(block):
@@ -46,8 +47,11 @@ def assemble_cells(
     block = block.between(family.first_slice(first), family.end_slice(end - 1))
     if first >= end or not len(block):
         return
+    if family.per_window == 1:
+        yield _slices_as_windows(family, block)
+        return
     block = by_key(shape, block)
-    aligned = family.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
+    aligned = not all(map(_running, shape.kernels, trees, block.partials))
     # A cell holds a partial as large as one of the rows; so do both scans and the windows.
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
     limit = at_once(ASSEMBLY_BYTES, width)
@@ -62,6 +66,14 @@ def assemble_cells(
             part = some.between(family.first_slice(low), family.end_slice(high - 1))
             if len(part):
                 yield _assemble_cells(shape, trees, part, layout(part, family, aligned, low, high), low, high)
+
+
+def _slices_as_windows(family: Regular, block: Block) -> Windows:
+    """Return the windows of one slice: copies of the rows that have records, without slices between the windows."""
+    there = (block.records > 0) & ((block.index - family.shift) % family.per_advance == 0)
+    rows = block.take(np.flatnonzero(there))
+    windows = (rows.index - family.shift) // family.per_advance
+    return Windows(windows, rows.keys, rows.names, rows.records, rows.partials, rows.dictionaries)
 
 
 def _running(kernel: Kernel, tree: str, columns: Partials) -> bool:
@@ -92,9 +104,6 @@ def _totals(columns: Partials, spans: Spans, counted: Array, records: Array) -> 
 
 def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: Cells, spans: Spans, at: Array) -> Partials:
     n = cells.family.per_window
-    if n == 1:
-        # A window is a slice, so the cells with records are the rows themselves.
-        return [column[spans.first] for column in columns]
     if tree == "two_layer":
         return two_layer(kernel, columns, cells, at)
     if (runs := kernel.runs(columns, spans.first, spans.end)) is not None:
