@@ -11,6 +11,7 @@ from adapting import POOL, SECOND, Model, Query, close_to, order, stream
 from oracle import seeds
 
 from slicing import hopping, tumbling
+from slicing.engines.looking import Look
 from slicing.state.format.header import Header
 from slicing.state.store import MemoryStore
 
@@ -148,3 +149,78 @@ def test_slices_of_a_whole_window_that_begins_before_what_is_retained_stay_in_a_
     new.step(store, [at(1140)], 1080 * SECOND)
     rows = new.step(store, [], 1300 * SECOND)[0]
     assert [row[3]["rows"] for row in rows if row[:2] == (960 * SECOND, 1200 * SECOND)] in ([], [2])
+
+
+def looked_up(query, store):
+    """The counts of all windows that a lookup finds, by start in seconds."""
+    frames = query.bucket(store).look(Look())
+    return {
+        int(own.window_start(window)) // SECOND: int(records)
+        for frame in frames
+        for own in [query.family.families[frame.family]]
+        for window, records in zip(frame.windows, frame.records, strict=True)
+    }
+
+
+def replaced(retain, *steps):
+    """A bucket with a record in each second from 600 to 1199 and windows of a second, and the queries that replace it.
+
+    The watermark is at 1190. Each step is a query over other windows.
+    """
+    store, first = MemoryStore(), Query([tumbling("1 second")], ["rows"], retain=retain * SECOND)
+    for second in range(600, 1200, 10):
+        first.step(store, [at(each) for each in range(second, second + 10)], second * SECOND)
+    return store, [Query(windows, ["rows"], retain=retain * SECOND) for windows in steps]
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_windows_that_replace_others_are_looked_up_as_far_back_as_slices_are_retained(steps):
+    """Retained since second 790, or 800; the first whole minute begins at 840."""
+    store, (minutes,) = replaced(400, [MINUTE])
+    for each in range(steps):
+        minutes.step(store, [at(1200 + each)], (1200 + each) * SECOND)
+    found = looked_up(minutes, store)
+    assert found == dict.fromkeys(range(840, 1200, 60), 60) | ({1200: 1} if steps else {})
+
+
+def test_windows_that_are_added_before_others_are_removed_are_looked_up_as_far_back():
+    store, (both, minutes) = replaced(400, [tumbling("1 second"), MINUTE], [MINUTE])
+    both.step(store, [at(1200)], 1200 * SECOND)
+    minutes.step(store, [at(1201)], 1201 * SECOND)
+    assert looked_up(minutes, store) == dict.fromkeys(range(840, 1200, 60), 60) | {1200: 2}
+
+
+def test_windows_that_replace_the_ones_that_had_replaced_them_find_all_retained_slices():
+    """Seconds are there from 801 on, 400 before the watermark."""
+    store, (longer, seconds) = replaced(400, [TWENTY], [tumbling("1 second")])
+    longer.step(store, [at(1200)], 1201 * SECOND)
+    seconds.step(store, [at(1201)], 1201 * SECOND)
+    assert looked_up(seconds, store) == dict.fromkeys(range(801, 1202), 1)
+
+
+def test_larger_windows_that_replace_smaller_ones_begin_with_the_first_open_one():
+    """What has ended is looked up, and is not emitted again."""
+    store, (minutes,) = replaced(400, [MINUTE])
+    minutes.step(store, [at(1200)], 1190 * SECOND)
+    rows = minutes.step(store, [], 2000 * SECOND)[0]
+    assert [(row[0] // SECOND, row[3]["rows"]) for row in sorted(rows)] == [(1140, 60), (1200, 1)]
+
+
+def test_retained_slices_of_replaced_windows_leave_in_time():
+    store, (minutes,) = replaced(400, [MINUTE])
+    for second in range(1200, 2400, 10):
+        minutes.step(store, [at(second)], second * SECOND)
+        since = Header.from_text(store.text).retained_since
+        assert since is None or since >= (second - 460) * SECOND  # it moves when a window closes
+    assert Header.from_text(store.text).retained_since is None
+    assert min(looked_up(minutes, store)) == 1920  # the window of 1940, 400 before the last close
+    assert len(store.pages) < 20
+
+
+def test_slices_that_are_no_longer_retained_leave_with_the_next_close():
+    store, _ = replaced(400)
+    minutes = Query([MINUTE], ["rows"])
+    minutes.step(store, [at(1200)], 1200 * SECOND)
+    minutes.step(store, [at(1261)], 1261 * SECOND)
+    assert Header.from_text(store.text).retained_since is None
+    assert min(looked_up(minutes, store)) == 1260

@@ -100,6 +100,8 @@ class SlicedBucket(Bucket):
         self.merged = MergedSlices(self.slices, self.families)
         self.wide, self.leading = wide, led(self.families) if wide else self.families
         self.head.refused = self._refused_until
+        if not fingerprint.retain:
+            self.head.retained_since = None
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # the rows of the fresh pages that enter, while windows close
         self._latest: Latest | None = None
@@ -207,6 +209,12 @@ class SlicedBucket(Bucket):
         if not self.fingerprint.retain:
             return None
         return int(self.shape.family.slice_at(self.head.passed - self.fingerprint.retain))
+        first, since = self._first_of_families, self.head.retained_since
+        return first if since is None else min(first, int(self.shape.family.slice_at(since)))
+
+    @property
+    def _first_of_families(self) -> int:
+        """The first slice of the windows whose slices are all retained."""
 
     @property
     def _looked_up_since(self) -> int:
@@ -344,6 +352,7 @@ class SlicedBucket(Bucket):
         self._fresh.close()
         self._fresh = None
 
+        self.head.retained_since = self._still_retained(since) if is_left else None
     def _first_retained(self, since: int) -> int:
         """Return the first slice that stays. It may be before `since`, because windows are retained as a whole."""
         return min(each.family.first_slice(each.retained(since)) for each in self.families)
@@ -357,6 +366,17 @@ class SlicedBucket(Bucket):
         if subtracts and self.slices.needs.folds_late:
             oldest, since = self._oldest(), self._retained_from
             self.slices.fold_late(left, oldest, oldest if since is None else min(oldest, self._whole_from))
+    def _still_retained(self, since: int | None) -> int | None:
+        """Return the start of the retained slices in microseconds, None if the progress of the families tells it.
+
+        Windows that replace others begin later than the slices that are retained for the others.
+        """
+        at, start = self.head.retained_since, self.shape.family.slice_start
+        if at is None or since is None:
+            return None
+        at = max(at, int(start(since)))
+        return at if at < start(self._first_of_families) else None
+
 
     def save(self) -> None:
         """Write the header; remove the caches of other triggers, which this trigger does not update."""

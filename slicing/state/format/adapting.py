@@ -100,6 +100,7 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
     _change_results(stored, wanted, frontier)
     stored.nonce = ""  # the bucket caches are those of the query before
     return stored
+    stored.retained_since = _stored_since(stored, windows.held) if wanted.retain else None
 
 
 # Windows.
@@ -159,7 +160,7 @@ def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) ->
         max(state.retained_from, state.first_accepting) if stored.refused is None else state.retained_from
         for state in stored.families
     ]
-    found = [min(int(own.window_start(first)) for first, own in zip(firsts, held, strict=True))]
+    found = [_earliest_start(stored, firsts, held)]
     found += [] if stored.refused is None else [stored.refused]
     found += [] if stored.cut_since is None else [stored.cut_since]
     is_eager = any(result.content != PARTIALS for result in stored.current)
@@ -175,6 +176,17 @@ def _added(
     """
     first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
     if stored.merged is None:
+def _stored_since(stored: Header, held: Sequence[Family]) -> int:
+    """Return the instant (microseconds) from which on no slice has been removed, whatever windows the query has."""
+    return _earliest_start(stored, [state.retained_from for state in stored.families], held)
+
+
+def _earliest_start(stored: Header, firsts: Sequence[int], held: Sequence[Family]) -> int:
+    """Return the earliest start of the first windows of families, or of the retained slices if these begin earlier."""
+    found = min(int(own.window_start(first)) for first, own in zip(firsts, held, strict=True))
+    return found if stored.retained_since is None else min(found, stored.retained_since)
+
+
         return FamilyState(first, first, first, None, id=number, spec=spec, added=True)
     first = _first_separate(stored, held, family, first)
     return FamilyState(

@@ -229,6 +229,7 @@ class Header:
     merged: int | None = None  # slices before this one may be merged across ends of windows; None if none are
     alike: list[Any] = field(default_factory=list)  # slice groups with the same cuts; only in the stored text
     refused: int | None = None  # microseconds; records before it may be in no slice; only if slices are retained
+    retained_since: int | None = None  # microseconds, the start of the retained slices, if no family tells it
     forgets: bool = False  # whether states of functions are forgotten with their keys, instead of by their last firing
 
     @of_stage(ENCODE)
@@ -412,6 +413,7 @@ _OPTIONAL = {
     "merged": None,
     "alike": [],
     "refused": None,
+    "retained_since": None,
     "forgets": False,
 }
 """The defaults of optional fields: a field is stored only if its value differs."""
