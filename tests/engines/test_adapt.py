@@ -11,7 +11,7 @@ from golden.every_kind import COMBINED, MIXED, SCENARIOS, SEEN, Line, results_of
 from golden.make import load
 
 import combinators as C
-from slicing import by_edges, early, hopping, on_change, on_close, on_update, session, tumbling, unbounded
+from slicing import Aggregate, by_edges, early, hopping, on_change, on_close, on_update, session, tumbling, unbounded
 from slicing.engines.looking import Look, Other
 from slicing.errors import StateMismatch
 from slicing.stages import flat
@@ -405,6 +405,26 @@ def test_code_is_kept_while_other_results_come_and_go():
     store = begun(with_codes(["squares"], "3.12 aa"))
     fed(with_codes(["rows", "squares"], "", "3.12 aa"), store, [at(13)], 11 * SECOND)
     assert [each.code for each in Header.from_text(store.text).current] == ["", "3.12 aa"]
+
+
+def test_functions_of_the_same_columns_that_change_places_keep_their_partials(monkeypatch, caplog):
+    """Only their code tells them apart. The query may go on without `adapt`, as after any other order of results."""
+    cubes = Aggregate(lambda: 0, lambda acc, n: acc + n**3, lambda a, b: a + b, lambda ab, a: ab - a, nulls=True)
+    monkeypatch.setitem(RESULTS, "cubes", (cubes.on("n"), lambda records: sum(n**3 for _, _, n, _ in records)))
+    store = MemoryStore()
+    first = with_codes(["squares", "cubes"], "3.12 aa", "3.12 bb")
+    fed(first, store, [at(10, 2)], 9 * SECOND)
+    for names, codes, second in (
+        (["cubes", "squares"], ["3.12 bb", "3.12 aa"], 11),
+        (["squares", "cubes"], ["3.12 aa", "3.12 bb"], 12),
+        (["cubes", "squares"], ["3.12 cc", "3.12 aa"], 13),
+    ):
+        query = with_codes(names, *codes, adapt="refuse")
+        assert not [each for each in changes_of([Header.from_text(store.text)], query.fingerprint) if not each.allowed]
+        rows = fed(query, store, [at(second, 2)], second * SECOND)
+        count = second - 10
+        assert [row[3] for row in rows if row[1] == second * SECOND] == [{"squares": 4 * count, "cubes": 8 * count}]
+    assert len([each for each in caplog.records if "function changed" in each.message]) == 1
 
 
 # Tables, and checkpoints of format 7.

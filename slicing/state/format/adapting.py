@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.state.format.changes import REMOVED, Change, changes, code_changes, matches, placed, windows_of
+from slicing.state.format.changes import (
+    REMOVED,
+    Change,
+    changes,
+    code_changes,
+    exchanged,
+    matches,
+    placed,
+    windows_of,
+)
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, FamilyState, Header, Result
 from slicing.state.format.list_names import INSTANTS, SESSIONS, WINDOW, parse
@@ -48,7 +57,7 @@ def opened(wanted: Fingerprint, stored: Header) -> Header:
 
 
 def _opened(wanted: Fingerprint, stored: Header) -> Header:
-    different = wanted.differences(stored)
+    different = wanted.differences(stored) or exchanged(stored, wanted)
     if not different:
         return stored
     if wanted.family is None:
@@ -91,6 +100,7 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
         _keep_entered(stored, windows.held)
     _recut(stored, wanted, frontier)
     begin = _whole_from(stored, windows.held, frontier)
+    stored.retained_since = _stored_since(stored, windows.held) if wanted.retain else None
     stored.families = [
         stored.families[place] if place is not None else _added(stored, windows.held, family, begin, spec, number)
         for place, family, spec, number in zip(
@@ -100,7 +110,6 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
     _change_results(stored, wanted, frontier)
     stored.nonce = ""  # the bucket caches are those of the query before
     return stored
-    stored.retained_since = _stored_since(stored, windows.held) if wanted.retain else None
 
 
 # Windows.
@@ -167,15 +176,6 @@ def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) ->
     return max([*found, *([frontier] if is_eager and frontier is not None else [])])
 
 
-def _added(
-    stored: Header, held: Sequence[Family], family: Family, begin: int, spec: list[Any], number: int
-) -> FamilyState:
-    """Return the family progress of added windows, the first of which begins at `begin` or later.
-
-    Windows that have ended already are skipped when the bucket is opened.
-    """
-    first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
-    if stored.merged is None:
 def _stored_since(stored: Header, held: Sequence[Family]) -> int:
     """Return the instant (microseconds) from which on no slice has been removed, whatever windows the query has."""
     return _earliest_start(stored, [state.retained_from for state in stored.families], held)
@@ -187,6 +187,15 @@ def _earliest_start(stored: Header, firsts: Sequence[int], held: Sequence[Family
     return found if stored.retained_since is None else min(found, stored.retained_since)
 
 
+def _added(
+    stored: Header, held: Sequence[Family], family: Family, begin: int, spec: list[Any], number: int
+) -> FamilyState:
+    """Return the family progress of added windows, the first of which begins at `begin` or later.
+
+    Windows that have ended already are skipped when the bucket is opened.
+    """
+    first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
+    if stored.merged is None:
         return FamilyState(first, first, first, None, id=number, spec=spec, added=True)
     first = _first_separate(stored, held, family, first)
     return FamilyState(

@@ -98,16 +98,44 @@ def _key(result: Result) -> tuple[Any, ...]:
 
 def matches(stored: Header, wanted: Fingerprint) -> list[Match]:
     """Return the stored data of each wanted result. Each stored result equals at most one wanted result."""
-    free = {result.id: _key(result) for result in stored.current}
     found = []
-    for result, shares in zip(wanted.results, wanted.shares, strict=True):
-        same = next((number for number, key in free.items() if key == _key(result)), None)
+    for result, shares, same in zip(wanted.results, wanted.shares, _equal(stored, wanted), strict=True):
         if same is not None:
-            del free[same]
             found.append(Match(same, tuple((same, place) for place in range(len(result.fields)))))
         else:
             found.append(Match(None, tuple(_source(stored, result, field, shares) for field in result.fields)))
     return found
+
+
+def _equal(stored: Header, wanted: Fingerprint) -> list[int | None]:
+    """Return the id of the stored result that equals each wanted result, None if there is none.
+
+    Of several results with the same columns and fields, those with the same code belong together.
+    """
+    free = list(stored.current)
+    found: list[int | None] = [None] * len(wanted.results)
+    for is_equal in (_same_code, _same_fields):
+        for place, result in enumerate(wanted.results):
+            held = next((each for each in free if found[place] is None and is_equal(each, result)), None)
+            if held is not None:
+                found[place] = held.id
+                free.remove(held)
+    return found
+
+
+def _same_fields(held: Result, result: Result) -> bool:
+    return _key(held) == _key(result)
+
+
+def _same_code(held: Result, result: Result) -> bool:
+    return bool(result.code) and held.code == result.code and _same_fields(held, result)
+
+
+def exchanged(stored: Header, wanted: Fingerprint) -> list[str]:
+    """Return the difference, as text, if results that only their code tells apart have changed places."""
+    if not any(wanted.codes) or _equal(stored, wanted) == stored.generations[stored.generation]:
+        return []
+    return ["results: functions of the same columns and fields are in another order"]
 
 
 def _source(stored: Header, wanted: Result, field: str, shares: bool) -> Source | None:
