@@ -12,7 +12,9 @@ from adapting import SECOND, Model, Query, close_to, order, stream
 from oracle import seeds
 
 from slicing import early, hopping, on_change, on_close, on_update, tumbling
+from slicing.engines.looking import Look
 from slicing.errors import StateMismatch
+from slicing.stages.output import flat_windows
 from slicing.state import bucket_cache
 from slicing.state.format.changes import changes_of
 from slicing.state.format.header import Header
@@ -252,6 +254,28 @@ def of_always(seed, retain, batches=40):
 @pytest.mark.parametrize("seed", seeds(2, 120))
 def test_what_wide_rows_show_of_added_windows_is_of_all_records(seed):
     assert of_always(seed, retain=30 * SECOND)
+
+
+def looked_up(query, store, **asked):
+    """The counts by end of wide rows, as a lookup finds them."""
+    bucket = query.bucket(store)
+    frames = bucket.look(Look(**asked))
+    rows = [row for frame in frames for row in flat_windows(query.shape, frame, wide=True).to_pylist()]
+    return {row["start"] // SECOND: [row[f"r{at}"] for at in range(len(query.members))] for row in rows}
+
+
+def test_lookups_of_wide_rows_find_the_windows_that_were_there_while_added_ones_lack_records():
+    """The windows of 20 seconds are whole from 15 on: the first whole one ends at 35."""
+    store, new = MemoryStore(), of_seconds(5, 3, 20)
+    fed(of_seconds(5, 3), store, range(10, 20))
+    fed(new, store, [20])
+    whole = {end: [None, None, min(6, 41 - end)] for end in range(35, 41)}
+    there = {end: [26 - end, 24 - end if end < 24 else None, None] for end in range(21, 26)}
+    assert looked_up(new, store) == there | whole
+    assert looked_up(new, store, latest=True) == {21: [5, 3, None]}
+    assert looked_up(new, store, incomplete=True).keys() >= there.keys() | whole.keys()
+    emitted = fed(new, store, [60])
+    assert {end: row for end, row in emitted.items() if end in there} == there
 
 
 FIVE_MINUTES, HOUR = tumbling("5 minutes"), hopping("1 hour", "5 minutes")

@@ -43,7 +43,7 @@ from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.lookups import SliceLookups
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
-from slicing.engines.wide_rows import forget_whole
+from slicing.engines.wide_rows import forget_whole, hidden, of_something
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, PENDING, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
@@ -171,14 +171,27 @@ class SlicedBucket(Bucket):
     # Called by lookups.
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, from the stored slices."""
-        return self._lookups.look(asked, self.slices.stored)
+        """Yield the windows that are looked up, from the stored slices. Wide rows are those that would be emitted."""
+        frames = self._lookups.look(asked, self.slices.stored)
+        if self._lacking is None or asked.incomplete or asked.other is not None:
+            return frames
+        (leading,) = self.leading
+        aligned = [each.state for each in leading.aligned_families]
+        return of_something(hidden(frame, leading.state, aligned) for frame in frames)
+
+    @property
+    def _lacking(self) -> int | None:
+        """The first open window of wide rows, None if all windows of wide rows hold all their records."""
+        lacks = self.wide and any(each.state.whole is not None for each in self.families)
+        return self.leading[0].state.next_to_fire if lacks else None
 
     @property
     def _lookups(self) -> SliceLookups:
         trees = [tree for each in self.families for tree in each.trees]
         is_separate = None if self.head.merged is None else self.merged.is_separate
-        return SliceLookups(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, is_separate)
+        return SliceLookups(
+            self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, is_separate, self._lacking
+        )
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the stored slices of the windows that are looked up."""
@@ -196,6 +209,12 @@ class SlicedBucket(Bucket):
     @property
     def _whole_from(self) -> int:
         """The first slice from which on no slice has been removed."""
+        first, since = self._first_of_families, self.head.retained_since
+        return first if since is None else min(first, int(self.shape.family.slice_at(since)))
+
+    @property
+    def _first_of_families(self) -> int:
+        """The first slice of the windows whose slices are all retained."""
         return min(each.family.first_slice(each.state.retained_from) for each in self.families)
 
     @property
@@ -209,12 +228,6 @@ class SlicedBucket(Bucket):
         if not self.fingerprint.retain:
             return None
         return int(self.shape.family.slice_at(self.head.passed - self.fingerprint.retain))
-        first, since = self._first_of_families, self.head.retained_since
-        return first if since is None else min(first, int(self.shape.family.slice_at(since)))
-
-    @property
-    def _first_of_families(self) -> int:
-        """The first slice of the windows whose slices are all retained."""
 
     @property
     def _looked_up_since(self) -> int:
@@ -339,6 +352,7 @@ class SlicedBucket(Bucket):
         is_left |= since is not None and self.head.newest >= self._first_retained(since)
         for each in self.families:
             each.passed(self._fresh, is_left, each.retained(since))
+        self.head.retained_since = self._still_retained(since) if is_left else None
         if is_left:
             newly_entered = self._entered - self.slices.entered
             self.slices.enter(self._fresh, self._entered, self._whole_from)
@@ -352,7 +366,17 @@ class SlicedBucket(Bucket):
         self._fresh.close()
         self._fresh = None
 
-        self.head.retained_since = self._still_retained(since) if is_left else None
+    def _still_retained(self, since: int | None) -> int | None:
+        """Return the start of the retained slices in microseconds, None if the progress of the families tells it.
+
+        Windows that replace others begin later than the slices that are retained for the others.
+        """
+        at, start = self.head.retained_since, self.shape.family.slice_start
+        if at is None or since is None:
+            return None
+        at = max(at, int(start(since)))
+        return at if at < start(self._first_of_families) else None
+
     def _first_retained(self, since: int) -> int:
         """Return the first slice that stays. It may be before `since`, because windows are retained as a whole."""
         return min(each.family.first_slice(each.retained(since)) for each in self.families)
@@ -366,17 +390,6 @@ class SlicedBucket(Bucket):
         if subtracts and self.slices.needs.folds_late:
             oldest, since = self._oldest(), self._retained_from
             self.slices.fold_late(left, oldest, oldest if since is None else min(oldest, self._whole_from))
-    def _still_retained(self, since: int | None) -> int | None:
-        """Return the start of the retained slices in microseconds, None if the progress of the families tells it.
-
-        Windows that replace others begin later than the slices that are retained for the others.
-        """
-        at, start = self.head.retained_since, self.shape.family.slice_start
-        if at is None or since is None:
-            return None
-        at = max(at, int(start(since)))
-        return at if at < start(self._first_of_families) else None
-
 
     def save(self) -> None:
         """Write the header; remove the caches of other triggers, which this trigger does not update."""

@@ -28,7 +28,8 @@ class SliceLookups:
 
     `trees` has the trees of all families, one family after another. `oldest` has for each family the first window that
     may be looked up. `is_separate` tells for each slice whether it is the first slice of its merged slice; None if no
-    slices are merged.
+    slices are merged. `lacking` is the first window of the primary family of wide rows that may lack slices and is
+    looked up all the same, because other windows of its row do not lack any; None if there is no such window.
     """
 
     shape: Shape
@@ -37,6 +38,7 @@ class SliceLookups:
     oldest: Sequence[int]
     wide: bool = False
     is_separate: Callable[[Array], Array] | None = None
+    lacking: int | None = None
 
     def of(self, other: Other) -> SliceLookups:
         """Return the same slices, with other windows over them."""
@@ -111,9 +113,15 @@ class SliceLookups:
         first = min(int(family.first_slice(first)) for family, first, _ in ranges)
         return max(self.since, first), max(int(family.end_slice(end - 1)) for family, _, end in ranges)
 
+    def _since(self, asked: Look, family: Family) -> int:
+        """Return the slice from which on windows that begin are looked up."""
+        if self.lacking is None or asked.incomplete:
+            return self.since
+        return min(self.since, int(family.first_slice(self.lacking)))
+
     def _assembling(self, asked: Look) -> Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]:
         def assembled(number: int, shape: Shape, trees: Sequence[str], rows: Block) -> Iterator[Windows]:
-            first, end = asked.windows(shape.family, self.since)
+            first, end = asked.windows(shape.family, self._since(asked, shape.family))
             first = max(first, self.oldest[number])
             if asked.latest:
                 return latest(shape, rows, first, self.wide)
