@@ -88,7 +88,9 @@ class CountingSupport(WindowSupport):
             "refused: with which record of a key a change began is not stored, so partial windows could not be told. "
             "Start with a new checkpoint."
         )
-        return {changes.WINDOWS: windows, changes.ADDED: results, changes.REMOVED: results}
+        records = "refused: records are kept with the columns of all results. Start with a new checkpoint."
+        found = {changes.WINDOWS: windows, changes.ADDED: results}
+        return found | {changes.REMOVED: records} if EAGER in trees else found
 
     @property
     def cannot(self) -> Mapping[str, str]:

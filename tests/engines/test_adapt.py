@@ -11,7 +11,19 @@ from golden.every_kind import COMBINED, MIXED, SCENARIOS, SEEN, Line, results_of
 from golden.make import load
 
 import combinators as C
-from slicing import Aggregate, by_edges, early, hopping, on_change, on_close, on_update, session, tumbling, unbounded
+from slicing import (
+    Aggregate,
+    by_edges,
+    counting,
+    early,
+    hopping,
+    on_change,
+    on_close,
+    on_update,
+    session,
+    tumbling,
+    unbounded,
+)
 from slicing.engines.looking import Look, Other
 from slicing.errors import StateMismatch
 from slicing.stages import flat
@@ -359,6 +371,29 @@ def test_a_total_may_be_removed():
     store = begun(Query([unbounded()], ["rows", "squares", "most"], on_update()))
     rows = fed(Query([unbounded()], ["most", "rows"], on_update()), store, [at(13, s="b")], 14 * SECOND)
     assert [row[3] for row in rows] == [{"most": "b", "rows": 4}]
+
+
+@pytest.mark.parametrize(("count", "step"), [(4, 4), (6, 2)])
+def test_results_of_count_windows_change_places_and_leave(count, step):
+    """Another order is no difference; a result that has gone does not come back."""
+    store, window = MemoryStore(), counting(count, step)
+
+    def filled(names, seconds, **options):
+        return fed(Query([window], names, **options), store, [at(second, n=second) for second in seconds], 0)
+
+    filled(["rows", "total", "most"], range(1, count))
+    (row,) = filled(["most", "total", "rows"], [count], adapt="refuse")
+    assert row[3] == {"most": "a", "total": sum(range(1, count + 1)), "rows": count}
+    (row,) = filled(["total"], range(count + 1, count + step + 1))
+    assert row[3] == {"total": sum(range(step + 1, count + step + 1))}
+    with pytest.raises(StateMismatch, match="refused: with which record of a key a change began is not stored"):
+        filled(["total", "rows"], [])
+
+
+def test_no_result_of_count_windows_leaves_if_records_are_kept_for_them():
+    store = begun(Query([counting(4)], ["rows", "joined"]))
+    with pytest.raises(StateMismatch, match="refused: records are kept with the columns of all results"):
+        Query([counting(4)], ["joined"]).bucket(store)
 
 
 # The code of functions.
