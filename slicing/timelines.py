@@ -60,8 +60,8 @@ def draw(
     day, such as "12:03", is on 1970-01-01. With `watermark`, the delay for `withWatermark`, they are a stream:
     `records` is a list of micro-batches, each a list of times. Without it they are bounded input. `emit` and `grace`
     are those of the query. If other keys move the watermark too, `watermark` is a list of its values, one per
-    micro-batch, None until there is one. With `time=processing_time()`, and for `early(every=)`, `clock` has the time
-    of each trigger.
+    micro-batch, None until there is one. With `time=processing_time()`, and for triggers that go by the clock,
+    `clock` has the time of each micro-batch; by default they are a millisecond apart.
 
     The picture shows the real behaviour: first stage, state and trigger of a query run in this process. Spark is not
     started, but must be installed. Cells count records: `orders=C.count()`. Cost: about a millisecond per micro-batch.

@@ -167,9 +167,14 @@ class Query:
 
     @property
     def by_clock(self) -> bool:
-        """Whether the stateful operator needs the trigger's clock."""
+        """Whether the timers of the stateful operator go by the clock."""
         waits = self.trigger.by_clock or self.clock is Time.CLOCK
         return waits or self.window.ttl is not None or self.idle > 0
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether the stateful operator reads the clock of a micro-batch, also without timers of processing time."""
+        return self.by_clock or self.trigger.reads_clock
 
     @property
     def needs_timer(self) -> bool:

@@ -6,6 +6,7 @@ or without data. So each bucket sees every watermark and knows that of the previ
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -98,7 +99,7 @@ class WindowOperator(StatefulProcessor):
         self.execution_plan, self.fingerprint, self.needs_timer = execution_plan, fingerprint, query.needs_timer
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.packed = Packed(query.flat)
-        self.by_clock, self.time = query.by_clock, query.clock
+        self.by_clock, self.reads_clock, self.time = query.by_clock, query.reads_clock, query.clock
         self.delay, self.idle = query.delay, query.idle
         self.calling, self.remembers = FunctionCalls(query.then, query.nesting), query.remembers
         signals, has_numbers = query.trigger.signals, query.trigger.number is not None
@@ -191,13 +192,23 @@ class WindowOperator(StatefulProcessor):
         by_clock = self.by_clock
         return int(timerValues.getCurrentProcessingTimeInMs() if by_clock else timerValues.getCurrentWatermarkInMs())
 
+    def _clock(self, timerValues: Any) -> int:  # noqa: N803
+        """The clock of the micro-batch in microseconds, 0 if nothing reads it.
+
+        To an operator without timers Spark passes -1; the clock of this machine takes its place.
+        """
+        if not self.reads_clock:
+            return 0
+        passed = int(timerValues.getCurrentProcessingTimeInMs())
+        return (time.time_ns() // 1_000_000 if passed < 0 else passed) * 1000
+
     def _last(self, bucket: OpenBucket) -> int:
         """The time of timers, in milliseconds, when this bucket was last closed."""
         return (bucket.head.clock if self.by_clock else bucket.head.watermark) // 1000
 
     def _micro_batch_time(self, timerValues: Any) -> MicroBatchTime:  # noqa: N803
         """The times of the micro-batch in microseconds; in processing time, the clock is the watermark too."""
-        clock = self._now(timerValues) * 1000 if self.by_clock else 0
+        clock = self._clock(timerValues)
         watermark = clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000
         return MicroBatchTime(watermark, clock, self.idle)
 

@@ -198,7 +198,7 @@ class WarmOperator(stream.WindowOperator):
         yield from super().handleInputRows(key, iter(tables), timerValues)
 
     def _load(self, bucket: OpenBucket, shipped: list[Any], timerValues: Any) -> None:  # noqa: N803
-        clock = self._now(timerValues) * 1000 if self.by_clock else 0
+        clock = self._clock(timerValues)
         bucket.load(shipped, MicroBatchTime(self.loading.until, clock))
         if bucket.pages.is_new and self.needs_timer:
             self.handle.registerTimer(self._last(bucket) + 1)

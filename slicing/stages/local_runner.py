@@ -96,8 +96,8 @@ def stream(
     """Run a stream of micro-batches. All times are in microseconds.
 
     `watermark` is the delay, or the watermark of each micro-batch. With a delay, a micro-batch without data follows at
-    the end if the watermark has moved, as in Spark. `clock` has the processing time of each micro-batch; with
-    `by_clock` it is also the time of the records, and the watermark.
+    the end if the watermark has moved, as in Spark. `clock` has the processing time of each micro-batch, by default a
+    millisecond after the previous one; with `by_clock` it is also the time of the records, and the watermark.
     """
     run, found, greatest = _Run(window, trigger, grace), Replay(), None
     given = None if isinstance(watermark, int) else list(watermark)
@@ -112,13 +112,13 @@ def stream(
         greatest = max([*times, *([] if greatest is None else [greatest])], default=None)
     last = found.batches[-1].watermark if found.batches else None
     if not by_clock and given is None and greatest is not None and (last is None or last < greatest - delay):
-        found.batches.append(run.step((), greatest - delay, clocks[-1], len(clocks), found.rows))
+        found.batches.append(run.step((), greatest - delay, _clock_of(clock, len(clocks)), len(clocks), found.rows))
     found.open = run.rest()
     return found
 
 
 def _clock_of(clock: Sequence[int] | None, number: int) -> int:
-    return clock[min(number, len(clock) - 1)] if clock else 0
+    return clock[min(number, len(clock) - 1)] if clock else number * 1000
 
 
 class _Run:

@@ -49,9 +49,9 @@ class Buffer:
     ) -> list[Array]:
         """Return which waiting pairs fire because the buffer is full: `bool[n]` for each of `some`.
 
-        `waits` says which pairs wait, `since` has the time at which each began to wait, and `size` is the bytes of one
-        pair. The pairs that have waited longest fire first; ties are broken by the start of the window, then by the
-        values of the key. Raises TooLarge if the buffer is full and `full` is "fail".
+        `waits` says which pairs wait, `since` has the clock or the event time at which each began to wait, and `size`
+        is the bytes of one pair. The pairs that have waited longest fire first; ties are broken by the start of the
+        window, then by the values of the key. Raises TooLarge if the buffer is full and `full` is "fail".
         """
         held, limit = sum(int(np.count_nonzero(each)) for each in waits), self._limit(size)
         if held <= limit:
@@ -115,8 +115,9 @@ def buffer(*, records: int | None = None, bytes: int | None = None, full: Full =
 
     At most `records` pairs wait, or as many as fit into `bytes`, by an estimate of the size of their results and keys.
     If there are more, the oldest pairs fire (`full="emit"`), or the query stops (`full="fail"`). The oldest pairs are
-    those that have waited longest by the time of the trigger, then those whose window starts first. For
-    `early(..., buffer=...)`. Raises InvalidValue, InvalidType. Cost: every micro-batch reads the memory of all open
+    those that have waited longest, then those whose window starts first. A pair waits from the clock of the micro-batch
+    that brought its first record since its last firing; with `after=, by="event"` from the event time of that record.
+    For `early(..., buffer=...)`. Raises InvalidValue, InvalidType. Cost: every micro-batch reads the memory of all open
     windows.
 
     >>> buffer(records=1000)

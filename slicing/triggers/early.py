@@ -80,6 +80,11 @@ class Early(Trigger):
         return any(each.interval for each in self.conditions)
 
     @property
+    def reads_clock(self) -> bool:  # type: ignore[override]
+        """Whether it ranks the waiting pairs of a buffer, by the clock at which they began to wait."""
+        return self.buffer is not None
+
+    @property
     def meaning(self) -> str:  # type: ignore[override]
         """Return which windows fire, and when, in one line."""
         news = "" if self.repeat else " that got a record"

@@ -16,10 +16,12 @@ from scenarios.kinds.sliding import Sliding
 from scenarios.scenario import END, Process, Scenario
 from scenarios.streams import stream
 
+from slicing.stages import local_runner
 from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import early, on_close
 from slicing.windows.sliding import sliding
 from slicing.windows.time.slices import FOREVER
+from slicing.windows.window import tumbling
 
 WITH = {
     "count": {"records": 3, "per": "window"},
@@ -172,6 +174,12 @@ def test_sliding_windows_wait_since_the_unit_of_a_record_whether_they_are_new_or
     batches = [([(12_000, 1, 1)] * 2, 0), ([(11_000, 1, 5)], 0), ([], 29), ([], 30), ([], 31)]
     fired = [sorted(place[-2:] for place in one.step(records, watermark)) for records, watermark in batches]
     assert fired == [[(8000, 14_000)], [], [], [(6000, 12_000), (8000, 14_000)], []]
+
+
+def test_without_a_clock_micro_batches_follow_one_another():
+    times, trigger = [[5000], [3000], [1000]], early(records=5, per="window", buffer=buffer(records=1))
+    replay = local_runner.stream(tumbling("1 millisecond"), times, [None], trigger)
+    assert [(row.batch, row.start) for row in replay.rows] == [(1, 5000), (2, 3000)]
 
 
 @pytest.mark.parametrize("ratio", [1, 60])

@@ -134,6 +134,19 @@ def test_a_change_of_a_value_fires_and_drops_what_has_fired(spark, tmp_path):
     ]
 
 
+@pytest.mark.versions
+def test_a_full_buffer_fires_the_window_that_has_waited_for_longest(spark, tmp_path):
+    """No condition goes by the clock. A file is a micro-batch; the query is started again after the first one."""
+    fired = []
+    for first, minutes in ((0, (5,)), (1, (3, 1))):
+        write([table([record(1, START + at * MINUTE)]) for at in minutes], tmp_path / "files", first=first)
+        windowed = group_by(source(spark, tmp_path / "files", "10 minutes")).window(tumbling("1 minute"), time="ts")
+        bounded = windowed.emit(early(records=5, per="window", buffer=buffer(records=1))).aggregate(records=C.count())
+        (output,) = run(bounded, checkpoint=tmp_path / "checkpoint")
+        fired += [(row["emission"], (start - START) // MINUTE) for (_, start), row in output.rows().items()]
+    assert fired == [("early", 5), ("early", 3)]
+
+
 def test_a_condition_that_is_no_boolean_is_refused(spark):
     stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
     windowed = group_by(stream, "value").window(WINDOW, time="timestamp")
