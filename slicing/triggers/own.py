@@ -62,6 +62,8 @@ class Own(Trigger):
 
     of: UserTrigger
 
+    reads_clock = True
+
     @property
     def name(self) -> str:
         """Return the class name, which messages and checkpoints use."""

@@ -61,9 +61,9 @@ class Trigger:
     """The base class of your own triggers: a frozen dataclass that implements one hook or more.
 
     A hook gets `OpenWindows`, with all pairs of a bucket that it is asked about, and the time of the micro-batch
-    (`at.watermark` and `at.clock` in microseconds). It returns an array of integers with CONTINUE, FIRE, PURGE or
-    FIRE_AND_PURGE for each pair. A pair fires if at least one hook says so. Changes of the state are committed with the
-    micro-batch.
+    (`at.watermark` and `at.clock` in microseconds, in every hook). It returns an array of integers with CONTINUE, FIRE,
+    PURGE or FIRE_AND_PURGE for each pair. A pair fires if at least one hook says so. Changes of the state are committed
+    with the micro-batch.
 
     `state` names typed fields as DDL, numbers and booleans: "seen bigint, high double". They are 0 and False for a new
     pair, and are removed when its window closes. Each window also fires when it closes, unless the class sets

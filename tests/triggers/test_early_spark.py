@@ -1,5 +1,8 @@
 """Early triggers of several conditions on real queries, with the query started again from its checkpoint."""
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 from pyspark.sql import functions as F
 from streams import MINUTE, START, record, run, source, table, write
@@ -8,6 +11,7 @@ import combinators as C
 from slicing import (
     InvalidType,
     InvalidValue,
+    Trigger,
     buffer,
     early,
     group_by,
@@ -145,6 +149,30 @@ def test_a_full_buffer_fires_the_window_that_has_waited_for_longest(spark, tmp_p
         (output,) = run(bounded, checkpoint=tmp_path / "checkpoint")
         fired += [(row["emission"], (start - START) // MINUTE) for (_, start), row in output.rows().items()]
     assert fired == [("early", 5), ("early", 3)]
+
+
+@dataclass(frozen=True)
+class Paused(Trigger):
+    """Windows whose newest record came a millisecond after the one before, or later."""
+
+    state = "last bigint"
+    final = False
+
+    def on_records(self, windows, at):
+        fires = (windows["last"] > 0) & (at.clock - windows["last"] >= 1000)
+        windows["last"] = at.clock
+        return np.where(fires, self.FIRE, self.CONTINUE)
+
+
+@pytest.mark.versions
+def test_a_trigger_of_ones_own_is_told_the_clock(spark, tmp_path):
+    """Whether Spark has timers of event time or none; a file is a micro-batch."""
+    write([table([record(1, START + at)]) for at in range(3)], tmp_path / "files")
+    grouped = group_by(source(spark, tmp_path / "files", "1 hour"), "world")
+    windowed = grouped.window(WINDOW, time="ts"), grouped.window(unbounded())
+    for output in run(*(each.emit(Paused()).aggregate(records=C.count()) for each in windowed)):
+        counts = {batch: found["records"].to_pylist() for batch, found in output.tables.items()}
+        assert [count for _, found in sorted(counts.items()) for count in found] == [2, 3]
 
 
 def test_a_condition_that_is_no_boolean_is_refused(spark):
