@@ -210,8 +210,9 @@ class Windowed:
     def emit(self, emission: Emission | UserTrigger) -> Windowed:
         """Choose when windows fire: `on_close()` (the default), `on_update()`, `on_change()` or `early(...)`.
 
-        It also takes a user-defined `Trigger`, which is tested in this call. No effect on bounded input, where each
-        window fires once. The trigger may change on a live checkpoint, except to or from `early(every=...)` and
+        It also takes a user-defined `Trigger`, which is tested in this call. On bounded input each window fires
+        once, whatever the trigger; the last count window of a key, if it is not full, fires only with `early(...)`
+        without `final=False`. The trigger may change on a live checkpoint, except to or from `early(every=...)` and
         `early(after=...)`, whose timers use processing time. Raises InvalidType for other values than triggers; a
         trigger that the windows do not support is refused when the query is built.
 

@@ -126,6 +126,7 @@ class Query:
             may_be_late=self.streaming,
             values=self.values,
             ends=self.trigger.ends,
+            fires_short=self.trigger.fires_short,
         )
         return self.support.execution_plan(asked)
 

@@ -127,18 +127,20 @@ class CountingSupport(WindowSupport):
 
     def execution_plan(self, asked: Aggregation) -> Counted:
         """Return the execution plan."""
-        return Counted(*asked.common, values=asked.values, ttl=self.window.ttl)
+        return Counted(*asked.common, values=asked.values, ttl=self.window.ttl, fires_short=asked.fires_short)
 
 
 @dataclass(frozen=True)
 class Counted(Eager):
     """The plan that shuffles records in their order, and counts them by key.
 
-    On bounded input with `order_by`, the last value is the column that orders the records.
+    On bounded input with `order_by`, the last value is the column that orders the records. With `fires_short` the last
+    window of a key fires at the end of bounded input, although it is not full.
     """
 
     values: tuple[Field, ...] = ()
     ttl: int | None = None
+    fires_short: bool = False
 
     @property
     def content(self) -> Content:
@@ -151,4 +153,4 @@ class Counted(Eager):
 
     def all_windows(self, shipped: Iterable[Records]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
-        return all_counted(self.content, list(shipped))
+        return all_counted(self.content, list(shipped), self.fires_short)

@@ -42,8 +42,9 @@ Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
 class Aggregation:
     """The aggregation of a query: `shape` has the kernels and the families, `trees` a tree for each family and kernel.
 
-    `may_be_late` says whether records may be late, `values` are their columns without the keys, and `ends` says whether
-    the trigger lets records end their sessions.
+    `may_be_late` says whether records may be late, and `values` are their columns without the keys. `ends` says whether
+    the trigger lets records end their sessions, and `fires_short` whether it fires count windows that bounded input
+    ends before they are full.
     """
 
     shape: Shape
@@ -52,6 +53,7 @@ class Aggregation:
     may_be_late: bool = True
     values: tuple[Field, ...] = ()
     ends: bool = False
+    fires_short: bool = False
 
     @property
     def common(self) -> tuple[Shape, tuple[str, ...], Arguments]:

@@ -80,6 +80,11 @@ class Early(Trigger):
         return any(each.interval for each in self.conditions)
 
     @property
+    def fires_short(self) -> bool:  # type: ignore[override]
+        """Whether a count window that bounded input ends before it is full fires: with `final`."""
+        return self.final
+
+    @property
     def reads_clock(self) -> bool:  # type: ignore[override]
         """Whether it ranks the waiting pairs of a buffer, by the clock at which they began to wait."""
         return self.buffer is not None

@@ -18,6 +18,7 @@ class EarlyByClock(Trigger):
     asks = frozenset({CLOSING, WAITING})
     meaning = "at every tick the open windows that got a record since, then each when it closes"
     by_clock = True
+    fires_short = True
 
     def clock(self, last: int, now: int) -> int:
         """Return the clock of a micro-batch in microseconds: it may step back only by more than one interval.

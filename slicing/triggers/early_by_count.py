@@ -19,6 +19,7 @@ class EarlyByCount(Trigger):
 
     asks = frozenset({CLOSING, WAITING})
     meaning = "the open windows of a key after so many records, then each when it closes"
+    fires_short = True
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
         """Fire the windows that close."""

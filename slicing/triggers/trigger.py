@@ -186,6 +186,7 @@ class Trigger:
     meaning: ClassVar[str] = ""
     fires_once: ClassVar[bool] = False  # whether a window fires at most once: its rows need no kind and no revision
     by_clock: ClassVar[bool] = False  # whether windows fire by the clock, also without new records
+    fires_short: ClassVar[bool] = False  # whether a count window that bounded input ends before it is full fires
     reads_clock: ClassVar[bool] = False  # whether it reads the clock of a micro-batch, also if no window fires by it
     tombstones: ClassVar[bool] = False  # whether empty windows fire: aggregates then need a result for no records
 

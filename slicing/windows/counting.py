@@ -157,9 +157,10 @@ def counting(
 
     A window ends at each multiple m of `advance` of the key's records and holds its records `max(1, m - size + 1)` to
     m, in the order of arrival: by micro-batch, by input partition, and by position there. It fires in the micro-batch
-    of its last record. Records after the last multiple do not fire. Rows have `first_record` and `last_record`, record
-    numbers of the key from 1 on. They also have `window`, from the first event time in it to one microsecond after the
-    last; it is null if no time is given: `.window(counting(100))`.
+    of its last record. Records after the last multiple do not fire, except at the end of bounded input with
+    `early(..., final=True)`: their window then ends with the last record of the key. Rows have `first_record` and
+    `last_record`, record numbers of the key from 1 on. They also have `window`, from the first event time in it to one
+    microsecond after the last; it is null if no time is given: `.window(counting(100))`.
 
     No watermark is needed, and no record is late. Bounded input has no order of its own: `order_by` names the column
     that defines the order, nulls first; equal values stay in the order of reading. A key stays in the state until `ttl`

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from golden import counted as golden
 from oracle import CASES, Case, moment
+from scenarios.kind import Place
 from scenarios.kinds.counting import Counting
 from scenarios.scenario import Scenario, records_of
 
@@ -176,6 +177,26 @@ def test_bounded_input_goes_by_its_order(kind):
         for at, held in world.kind.definition(mine).items():
             wanted["final", key, 0, *at] = held, None
     world.compare(world.rows(all_counted(world.execution_plan.content, batches)), wanted)
+
+
+@pytest.mark.parametrize("names", [("sum", "joined"), (ALONE,)], ids=["combined", "records"])
+def test_a_last_window_that_is_not_full_fires_at_the_end_of_bounded_input_if_asked(names):
+    """It is that of the next multiple, and ends with the last record of its key."""
+    rng, short = random.Random(4), 0
+    for size, advance in [(1, 1), (5, 5), (7, 3), (10, 1), (6, 4), (6, 2), (40, 10)]:
+        world = made(counting(size, advance), *names)
+        records, wanted = records_of((number, rng.randrange(9), number) for number in range(rng.randrange(30, 120))), {}
+        for key in range(9):
+            mine = [record for record in records if record.key == key]
+            places = world.kind.definition(mine)
+            if left := len(mine) % advance:
+                first = max(1, len(mine) - left + advance - size + 1)
+                places[Place(first, len(mine) + 1)] = mine[first - 1 :]
+                short += 1
+            wanted |= {("final", key, 0, *at): (held, None) for at, held in places.items()}
+        shipped = world.ship(records)[0]
+        world.compare(world.rows(all_counted(world.execution_plan.content, shipped, fires_short=True)), wanted)
+    assert short > 20
 
 
 def test_slices_are_of_the_greatest_common_divisor():

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from streams import NO_DATA, Output, Running, write
 
 import combinators as C
-from slicing import Aggregate, counting, early, group_by, hopping, late_partials, on_update, processing_time
+from slicing import Aggregate, counting, early, group_by, hopping, late_partials, on_close, on_update, processing_time
 from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.counting import CountingPlan
 
@@ -190,6 +190,24 @@ def test_bounded_rows_are_those_over_ranges_of_rows(spark, runs, folder):
     values = reduce(DataFrame.unionAll, [spark.sql(f"select {v} as x, {i} as n") for i, v in enumerate(odd)])
     text = group_by(values).window(counting(6, order_by="x")).aggregate(text=TEXT.on("n")).first()["text"]
     assert text == "".join(f"{row['n']}," for row in values.orderBy("x").collect())
+
+
+SHORT = [
+    (on_close(), []),
+    (early(records=100, per="window"), [(5, 5)]),
+    (early(records=100), [(5, 5)]),
+    (early(every="1 hour"), [(5, 5)]),
+    (early(records=100, per="window", final=False), []),
+]
+
+
+@pytest.mark.parametrize(("emission", "more"), SHORT)
+def test_a_short_last_window_of_bounded_input_fires_with_an_early_trigger_that_is_final(spark, emission, more):
+    windowed = group_by(spark.range(1, 6)).window(counting(2, order_by="id")).emit(emission)
+    rows = windowed.aggregate(records=C.count(), total=C.sum("id")).collect()
+    found = sorted((row["first_record"], row["last_record"]) for row in rows)
+    assert found == [(1, 2), (3, 4), *more]
+    assert all(row["total"] == sum(range(row["first_record"], row["last_record"] + 1)) for row in rows)
 
 
 def test_a_plan_says_what_is_kept(spark, folder):

@@ -22,6 +22,7 @@ PASSED_ON = {
     "meaning",
     "accumulation",
     "reads_clock",
+    "fires_short",
 }  # answers of a trigger, which say what it wants of others
 FIELDS = {name for name, value in vars(Trigger).items() if isinstance(value, property)} | set(Trigger.__annotations__)
 FIELDS = (FIELDS | set(Accumulation.__annotations__)) - PASSED_ON

@@ -82,6 +82,13 @@ class Counter:
             lows[begins], counts[begins] = first[keys], (end - first)[keys]
             yield from self.content.windows(without_origin(rows), lows, counts)
 
+    def short(self, rows: Block, counted: RecordCounts) -> Iterator[Windows]:
+        """Yield, for each key with records after the end of its last full window, the first window that is not full."""
+        has_more = counted.counts % self.family.advance > 0
+        rows = rows.take(np.flatnonzero(has_more[rows.keys]))
+        if len(rows):
+            yield from self.open(counted.live(rows, self.family), counted, latest=True)
+
     def open(self, rows: Block, counted: RecordCounts, latest: bool) -> Iterator[Windows]:
         """Yield the windows that hold records and are not full, or, with `latest`, the first of them for each key."""
         lows, counts = np.zeros_like(rows.keys), np.zeros_like(rows.keys)
@@ -184,8 +191,11 @@ class CountingBucket(Bucket):
         assert np.all(live.records <= counter.family.unit)
 
 
-def all_counted(content: Content, batches: Sequence[Records]) -> Iterator[Windows]:
-    """Yield all windows of a bucket of bounded input, whose records are ordered by their last value."""
+def all_counted(content: Content, batches: Sequence[Records], fires_short: bool = False) -> Iterator[Windows]:
+    """Yield all windows of a bucket of bounded input, whose records are ordered by their last value.
+
+    With `fires_short`, also yield the last window of each key if it is not full but has records of its own.
+    """
     batches = [records for records in batches if len(records.index)]
     if batches:
         records, counter = joined(batches), Counter(content)
@@ -193,5 +203,7 @@ def all_counted(content: Content, batches: Sequence[Records]) -> Iterator[Window
         codes, names = encode_keys(records.names)
         none = replace(empty(counter.shape), names=names)
         before = counter.count(none)
-        rows = counter.lifted(records, codes, names, before)
-        yield from counter.full(rows, before, before.add(codes))
+        rows, after = counter.lifted(records, codes, names, before), before.add(codes)
+        yield from counter.full(rows, before, after)
+        if fires_short:
+            yield from counter.short(rows, after)
