@@ -12,6 +12,9 @@ has closed, are left out when they are read. A state that is cleared for another
 key was forgotten by `ttl=`, the records of its window were dropped, or all fields of a key's state were set to None.
 The list is rewritten when it has more than twice as many rows as are live.
 
+States are read in the micro-batches in which a function is called, a window with a state may close or `ttl=` forgets a
+key. Whether a window may close follows from the header: it has the range of the windows of each page.
+
 Keys are forgotten by `ttl=` when the engine forgets them, by the clock of their last record. Before `Header.forgets`
 was stored, states expired by the clock of their last firing. Such states are read once more by that rule.
 """
@@ -37,6 +40,7 @@ from slicing.stages.firings import NO_KEY, moment
 from slicing.state.format.list_names import OF_KEY, OF_WINDOW, STATES, of_family
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
+from slicing.windows.families.family import Family
 
 _AT, _START = Field("at", "bigint"), Field("start", "bigint")
 
@@ -47,7 +51,7 @@ class StoredStates:
     def __init__(self, function: WindowFunction, shape: Shape, bucket: OpenBucket, grace: int):
         self.function, self.bucket, self.grace = function, bucket, grace
         self.window, states = function.window, function.states
-        self.no_key = shape.keys[0].name == NO_KEY
+        self.no_key, self.families = shape.keys[0].name == NO_KEY, shape.family.families
         self.sides = {OF_KEY: (_AT, *states.key), OF_WINDOW: (_AT, _START, *states.window)}
         self.shapes = {
             side: with_states(shape, [field.kind for field in fields]) for side, fields in self.sides.items()
@@ -112,8 +116,17 @@ class StoredStates:
     def _must_read(self) -> bool:
         """Whether stored states may have to be cleared although no function was called."""
         if self.window.ttl is None:
-            return self._has(OF_WINDOW)
+            return any(self._closes(at, family) for at, family in enumerate(self.families))
         return (self._has(OF_KEY) or self._has(OF_WINDOW)) and bool(self._forgotten)
+
+    def _closes(self, number: int, family: Family) -> bool:
+        """Whether the watermark of this micro-batch closes windows that have the numbers of stored states."""
+        pages = self._ledger(number, OF_WINDOW).nodes.entries(OF_WINDOW)
+        if not pages or not self.window.closes or self.window.counts:
+            return False
+        before, now = self._watermark, self.bucket.head.watermark
+        first, end = (family.first_open(watermark, self.grace) for watermark in (before, now))
+        return any(low < end and first < high for _, low, high, *_ in pages)
 
     def _has(self, side: str) -> bool:
         return any(self._ledger(at, side).nodes.names() for at in range(len(self.bucket.head.families)))

@@ -5,7 +5,7 @@ from copy import deepcopy
 from random import Random
 
 import pytest
-from processing import MINUTE, Play, cut, random_records
+from processing import END, MINUTE, Play, cut, random_records
 
 from slicing import (
     counting,
@@ -22,6 +22,7 @@ from slicing import (
 )
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
 from slicing.process.states import declared
+from slicing.stages.stored_states import StoredStates
 from slicing.windows.sets import windows_of_call
 
 START = 20_000 * 24 * 60 * MINUTE
@@ -189,6 +190,67 @@ def test_windows_without_a_last_firing_are_cleared():
     assert len(play.step([(1, "a", 0)], 0)) == 1
     assert not play.step([], 9 * MINUTE)
     assert cleared == [("a",)]
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """An item for each time that stored states are read."""
+    found, read = [], StoredStates._read
+    monkeypatch.setattr(StoredStates, "_read", lambda *given: (found.append(given), read(*given)))
+    return found
+
+
+@pytest.mark.parametrize("window", [tumbling("1 minute"), unbounded()], ids=str)
+def test_states_are_not_read_where_nothing_fires(window, reads):
+    states = declared(None, FIRED_STATE, None, None, window)
+    play = Play(window, seen, FIRED, trigger=early(records=2, per="window", final=False), states=states)
+    counts = []
+    for key in "aabbabc":
+        rows = play.step([(1, key, 0)], 0)
+        counts.append((len(rows), len(reads)))
+    assert counts == [(0, 0), (1, 1), (0, 1), (1, 2), (0, 2), (0, 2), (0, 2)]
+
+
+def test_states_are_read_where_a_window_that_has_one_closes(reads):
+    """Nothing fires at the close, and grace is a minute."""
+    window, cleared = tumbling("1 minute"), []
+    states = declared(None, FIRED_STATE, lambda key, window, _: cleared.append((*key, window.start_us)), None, window)
+    trigger = early(records=2, per="window", final=False)
+    play = Play(window, seen, FIRED, trigger=trigger, grace=MINUTE, states=states)
+    for records in ([(1, "a", 0)] * 2, [(MINUTE, "b", 0)], [(5 * MINUTE, "c", 0)] * 2):
+        play.step(records, 0)
+    assert len(reads) == 2
+    counts = []
+    for minute in (0.5, 1, 2, 3, 4, 5, 6, 7, 8):
+        play.step([], int(minute * MINUTE))
+        counts.append(len(reads))
+    assert counts == [2, 2, 3, 3, 3, 3, 3, 4, 4]
+    assert cleared == [("a", 0), ("c", 5 * MINUTE)]
+
+
+@pytest.mark.parametrize("name", ["tumbling", "hopping", "cumulating", "several", "sliding", "zone"])
+def test_states_that_are_not_read_would_change_nothing(name, monkeypatch):
+    """Rows and calls of `clear` are those of a query that reads all states in every micro-batch."""
+
+    def played():
+        told, greatest, found = [], START, []
+
+        def clear(key, window, context):
+            told.append((key, window.start_us, window.end_us, context.window_state.firings))
+
+        states = declared(None, FIRED_STATE, clear, None, WINDOWS[name][0])
+        trigger = early(records=2, per="window", final=False)
+        play = Play(WINDOWS[name][0], seen, FIRED, trigger=trigger, grace=MINUTE, states=states)
+        for batch in cut(sorted(records_of(11, 400)), 2):
+            found.append((play.step(batch, greatest), list(told)))
+            greatest = max([greatest, *(time - 2 * MINUTE for time, *_ in batch)])
+        found.append((play.step([], END), told))
+        assert len(told) > 5
+        return found, sorted(header(play).lists)
+
+    found = played()
+    monkeypatch.setattr(StoredStates, "_must_read", True)
+    assert played() == found
 
 
 def test_the_state_of_a_key_that_is_nan_is_kept():
