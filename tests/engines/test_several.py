@@ -26,7 +26,7 @@ from slicing.state import slice_groups
 from slicing.state.lists import PageLists
 from slicing.triggers.emission import early, on_change, on_close
 from slicing.windows.sets import windows_of_call
-from slicing.windows.window import cumulating, hopping, tumbling
+from slicing.windows.window import by_edges, cumulating, hopping, tumbling
 
 MS = 1000
 SUBTRACTED = ("several that end together", "several, one seldom", "several, the longest in the middle")
@@ -162,6 +162,32 @@ def test_what_windows_of_one_call_must_be():
     with pytest.raises(InvalidType, match=r"`long` says .* Call that window something else"):
         group_by(None, "k").window(short=hour, long=day, time="ts")
     assert windows_of_call([], {"a": tumbling("1 day"), "b": cumulating("1 day", "1 hour")}, True).names == ("a", "b")
+
+
+HOUR = 3_600_000 * MS
+
+
+def trading(days, whole=()):
+    """From 9 to 17 o'clock on each day, but from midnight to midnight on some."""
+    hours = [(24 * day, 24 * day + 24) if day in whole else (24 * day + 9, 24 * day + 17) for day in days]
+    return by_edges([start * HOUR for start, _ in hours], [end * HOUR for _, end in hours])
+
+
+@pytest.mark.parametrize("days", [range(8000), range(-300, -100)], ids=["many", "before 1970"])
+def test_every_window_of_a_list_is_compared_with_those_of_others(days):
+    day = tumbling("1 day")
+    windows_of_call([trading(days), day], {}, False)
+    for whole in (days[102], days[-2]):
+        for given in ([trading(days, {whole}), day], [trading(days, {whole}), trading([whole], {whole})]):
+            for pair in (given, given[::-1]):
+                with pytest.raises(InvalidValue, match="same interval"):
+                    windows_of_call(pair, {}, False)
+
+
+def test_windows_of_lists_with_equal_ends_are_compared():
+    windows_of_call([by_edges([0, 6], [10, 10]), by_edges([2, 5], [10, 10])], {}, False)
+    with pytest.raises(InvalidValue, match="same interval"):
+        windows_of_call([by_edges([0, 5], [10, 10]), by_edges([2, 5], [10, 10])], {}, False)
 
 
 def test_what_is_of_keys_only_is_not_of_others():

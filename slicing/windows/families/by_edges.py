@@ -57,10 +57,13 @@ class ByEdges(OverCut):
         return most_slices(self, self._tried)
 
     @property
+    def listed(self) -> Array | None:
+        """All windows between listed edges, None for edges without end."""
+        return np.arange(len(self.starts.instants)) if isinstance(self.starts, Listed) else None
+
+    @property
     def _tried(self) -> Array:
-        if isinstance(self.starts, Listed):
-            return np.arange(len(self.starts.instants))
-        return sample(self.starts.count)
+        return sample(self.starts.count) if self.listed is None else self.listed
 
     @elementwise
     def window_start(self, window: Array) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from slicing.errors import InvalidValue
+from slicing.windows.families.by_edges import ByEdges, OverSharedCut
 from slicing.windows.families.family import Family, sample
 from slicing.windows.time.cut import Cut, refines
 from slicing.windows.time.durations import show_instant
@@ -112,7 +113,7 @@ def _grid(sequences: Sequence[Edges]) -> Cut | None:
 
 
 def end_together(families: Sequence[Family]) -> bool:
-    """Return whether all families have their window ends in common, checked on a sample of windows of 400 years."""
+    """Return whether all families have their window ends in common, by the windows of lists and by sampled windows."""
     return all(_ends_too(one, other) for one, other in permutations(families, 2))
 
 
@@ -123,7 +124,15 @@ def _ends_too(one: Family, other: Family) -> bool:
 
 
 def _some_windows(family: Family) -> Array:
-    return sample(lambda time: family.last_window(family.slice_at(time)))
+    """Return all windows of a list, or a sample of windows of 400 years."""
+    listed = _listed(family)
+    return sample(lambda time: family.last_window(family.slice_at(time))) if listed is None else listed
+
+
+def _listed(family: Family) -> Array | None:
+    """Return all windows of a list; None for a family without end."""
+    own = family.family if isinstance(family, OverSharedCut) else family
+    return own.listed if isinstance(own, ByEdges) else None
 
 
 def primary(families: Sequence[Family]) -> int | None:
@@ -135,15 +144,32 @@ def primary(families: Sequence[Family]) -> int | None:
 
 
 def share_windows(families: Sequence[Family]) -> tuple[int, int] | None:
-    """Return the positions of two families that have a window interval in common, among sampled windows, or None."""
+    """Return the positions of two families that have a window interval in common, or None.
+
+    All windows of lists are compared, and a sample of the windows of families without end.
+    """
     for (a, one), (b, other) in combinations(enumerate(families), 2):
-        if _shares(one, other) or _shares(other, one):
+        if _listed(one) is not None and _listed(other) is not None:
+            shares = bool(_intervals(one) & _intervals(other))
+        else:
+            shares = _shares(one, other) or _shares(other, one)
+        if shares:
             return a, b
     return None
 
 
+def _intervals(family: Family) -> set[tuple[int, int]]:
+    """Return the intervals of all windows of a list that are not empty."""
+    windows = _some_windows(family)
+    pairs = zip(family.window_start(windows).tolist(), family.window_end(windows).tolist(), strict=True)
+    return {(start, end) for start, end in pairs if start < end}
+
+
 def _shares(one: Family, other: Family) -> bool:
-    """Return whether the other family has the interval of any of some windows of a family."""
+    """Return whether the other family has the interval of any of some windows of a family.
+
+    Windows of the other one with equal ends are taken for the first of them.
+    """
     windows = _some_windows(one)
     start, end = one.window_start(windows), one.window_end(windows)
     near = other.first_open(end - 1)
