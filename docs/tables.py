@@ -28,6 +28,7 @@ from slicing.stages.support_of import support_of
 from slicing.state.format import changes
 from slicing.triggers.emission import ON_CLOSE, early
 from slicing.triggers.trigger import Trigger
+from slicing.windows.assigned import assigned_by
 from slicing.windows.counting import counting
 from slicing.windows.families.even import Even
 from slicing.windows.session import session
@@ -87,6 +88,11 @@ EARLY = {
 _FAMILY = Even(100_000_000, 1_000_000)
 
 
+def around(time: int) -> list[tuple[int, int]]:
+    """An example of a function that assigns windows."""
+    return [(time - 60_000_000, time + 60_000_000)]
+
+
 def written(page: str) -> str:
     """The page with its tables generated again; each table is between two comments that name it."""
     for name, entries in (("catalogue", CATALOGUE), ("more", MORE)):
@@ -96,7 +102,8 @@ def written(page: str) -> str:
 
 def written_triggers(page: str) -> str:
     """The page of early triggers with its table generated again, from what each kind of windows declares."""
-    found = {kind: [_refusal(window, trigger) for trigger in EARLY.values()] for kind, window in KINDS.items()}
+    kinds = KINDS | {"assigned": assigned_by(around).sessions}
+    found = {kind: [_refusal(window, trigger) for trigger in EARLY.values()] for kind, window in kinds.items()}
     reasons = list(dict.fromkeys(reason for cells in found.values() for reason in cells if reason))
     rows = [
         (kind, *(f"no ({reasons.index(reason) + 1})" if reason else "yes" for reason in cells))

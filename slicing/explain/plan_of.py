@@ -7,13 +7,19 @@ from slicing.explain.plan import Plan
 from slicing.explain.sessions import SessionPlan
 from slicing.explain.sliding import SlidingPlan
 from slicing.explain.unbounded import TotalsPlan
+from slicing.windows.assigned import AssignedSessions
 from slicing.windows.counting import Counting
 from slicing.windows.session import Session
 from slicing.windows.sliding import Sliding
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
-_PLANS: dict[type[Window], type[Plan]] = {Counting: CountingPlan, Session: SessionPlan, Sliding: SlidingPlan}
+_PLANS: dict[type[Window], type[Plan]] = {
+    AssignedSessions: SessionPlan,
+    Counting: CountingPlan,
+    Session: SessionPlan,
+    Sliding: SlidingPlan,
+}
 
 
 def plan_type_of(window: Window, streaming: bool) -> type[Plan]:

@@ -27,8 +27,7 @@ from slicing.spark.names import Names
 from slicing.spark.query import Query
 from slicing.spark.window_columns import WindowColumns
 from slicing.stages import flat
-from slicing.windows.assigned import Assigned
-from slicing.windows.session import Session, session
+from slicing.windows.assigned import GAP, Assigned, AssignedSessions
 
 if TYPE_CHECKING:
     from slicing.spark.resolution import Call
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 _WINDOWS = "__window"
 START, END = "__window_start", "__window_end"
 """The two key columns that distinguish the windows of a key."""
-AT, GAP, TIME = "__window_time", "__window_gap", "__record_time"
-"""The start of the window as a timestamp, its length in microseconds, the record's own time in microseconds."""
+AT, TIME = "__window_time", "__record_time"
+"""The start of the window as a timestamp, and the record's own time in microseconds."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class AssignedColumns(WindowColumns):
             call,
             frame=None if call.frame is None else frame_of(call.frame, self.window, call.time),
             keys=(*call.keys, START, END),
-            window=session(gap_column=GAP),
+            window=self.window.sessions,
             time=AT,
             named=results_of(call.named),
         )
@@ -83,9 +82,9 @@ class AssignedColumns(WindowColumns):
         """Return the names without the added columns: window start, window end and the time in microseconds."""
         return [name for name in names if name not in (START, END, TIME)]
 
-    def resolved(self, names: Names) -> Session:
+    def resolved(self, names: Names) -> AssignedSessions:
         """Return sessions whose gap is the length of the assigned window."""
-        return session(gap_column=GAP)
+        return self.window.sessions
 
     def spelled(self, names: Names) -> AssignedColumns:
         """Return itself: `prepared` has named the columns that the function reads."""

@@ -100,7 +100,7 @@ class Resolution:
 
     @property
     def asked_support(self) -> WindowSupport:
-        """The support of the windows in the call, before `prepared` replaces them."""
+        """The support of the windows in the call, whose columns need not exist yet."""
         return support_of(self.call.window)
 
     @cached_property

@@ -176,13 +176,15 @@ class ShuffleRecords:
             yield from between()
             records = self._read(chunk, refused)
             if len(records.index):
-                encoded = _encoded(self.shape, records, lambda names: labels_of(names, self.labels))
-                yield from _shipped(encoded, part, Dropped())
+                yield from _shipped(_encoded(self.shape, records, self._labels), part, Dropped())
         if last := _without_blocks(self.labels, (), refused, partition):
             yield from _shipped(last, part, refused)
 
     def _read(self, chunk: pa.Table, refused: Dropped) -> Records:
         return records_of(self.shape, chunk, refused)
+
+    def _labels(self, names: pa.Table) -> Array:
+        return labels_of(names, self.labels)
 
 
 def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:

@@ -21,7 +21,6 @@ from slicing.content.block import Block, empty
 from slicing.content.codec import decode
 from slicing.content.records import Records, decode_records
 from slicing.content.signals import ABSENT, FIRST, WHEN, with_signals
-from slicing.stages.labels import labels_of
 from slicing.stages.preaggregate import (
     CHUNK_ROWS,
     Dropped,
@@ -174,7 +173,7 @@ class _Values:
         self.waiting = []
         if not len(records.index):
             return []
-        return list(_encoded(self.of.shape, records, lambda names: labels_of(names, self.of.labels)))
+        return list(_encoded(self.of.shape, records, self.of._labels))
 
 
 def first_stage(of: PreAggregate | ShuffleRecords, names: tuple[str, ...], has_numbers: bool = False) -> Any:

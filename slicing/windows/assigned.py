@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, excerpt, raised
 from slicing.windows.families.family import Family
+from slicing.windows.session import Session
 from slicing.windows.time.durations import microseconds_of, show_instant
 from slicing.windows.window import Window
 
 Interval = tuple[int, int]
+GAP = "__window_gap"
+"""The column with the length of a window, in microseconds."""
 _REMEDY = (
     "Return a list of pairs of microseconds since 1970 or datetimes, each with start <= end, and an empty list for a "
     "record in no window; then start again: the micro-batch is repeated."
@@ -69,8 +72,34 @@ class Assigned(Window):
         """The name of the function."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
+    @property
+    def sessions(self) -> AssignedSessions:
+        """Return the sessions that run these windows."""
+        return AssignedSessions(gap_column=GAP, of=self)
+
     def __repr__(self) -> str:
         return f"assigned_by({self.name}{f', columns={list(self.values)}' if self.values else ''})"
+
+
+@dataclass(frozen=True)
+class AssignedSessions(Session):
+    """The sessions that run assigned windows. Start and end of a window are part of the key, so no two windows merge.
+
+    They print as the windows that run as them: messages are about these.
+    """
+
+    of: Assigned = field(kw_only=True)
+
+    alone, keeps = Assigned.alone, Assigned.keeps
+    merges = False
+
+    @property
+    def plain(self) -> Session:
+        """Return the same sessions without the function, as tasks need them."""
+        return Session(self.gap, self.gap_column)
+
+    def __repr__(self) -> str:
+        return repr(self.of)
 
 
 def _instant(given: Any) -> int:

@@ -34,14 +34,13 @@ INSIDE = {
         {"slicing.windows.picture", "slicing.windows.clock"},
         {"slicing.windows.window"},
         {
-            "slicing.windows.assigned",
             "slicing.windows.lookback",
             "slicing.windows.session",
             "slicing.windows.sets",
             "slicing.windows.sliding",
             "slicing.windows.unbounded",
         },
-        {"slicing.windows.counting"},
+        {"slicing.windows.assigned", "slicing.windows.counting"},
         {"slicing.windows.specs"},
     ),
     "slicing.assembly": (
@@ -102,6 +101,7 @@ INSIDE = {
             "slicing.stages.counting",
             "slicing.stages.unbounded",
         },
+        {"slicing.stages.assigned"},
         {"slicing.stages.support_of"},
         {"slicing.stages.local_runner"},
     ),

@@ -1,15 +1,27 @@
 """Windows that a function assigns, against brute force over raw records; a stream equals bounded input."""
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from pyspark.errors import PythonException
-from streams import MINUTE, SECOND, START, micros, record, source, table, write
+from pyspark.sql import functions as F
+from streams import MINUTE, SECOND, START, micros, record, run, source, table, write
 
 import combinators as C
-from slicing import assigned_by, early, group_by, late_records, processing_time, results
+from slicing import (
+    Trigger,
+    assigned_by,
+    early,
+    group_by,
+    late_records,
+    on_change,
+    processing_time,
+    results,
+)
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, reason
 
 
@@ -88,6 +100,94 @@ def test_triggers_fire_them(spark, tmp_path):
     rows = list(records("early"))[:-3]
     there = [row.records for row in spark.table("assigned_early").collect()]
     assert sorted(there) == sorted(n for n, *_ in brute(rows).values() if n >= 2)
+
+
+def emitted(spark, tmp_path, parts, trigger, assign=odd, delay="1 hour"):
+    """The rows of a stream with a micro-batch for each part: its number, the key, the window, the count of records."""
+    write([table(part) for part in parts], tmp_path / "in")
+    windows = group_by(source(spark, tmp_path / "in", delay), "world")
+    windows = windows.window(assigned_by(assign, columns="n"), time="ts").emit(trigger)
+    (output,) = run(windows.aggregate(records=C.count()))
+    return sorted(
+        (batch, row["world"], *map(micros, row["window"].values()), row["records"])
+        for batch, each in output.tables.items()
+        for row in each.to_pylist()
+    )
+
+
+def in_batches(parts, assign=odd):
+    """Each micro-batch with each window that gets records in it: the values of these, and the count of all so far."""
+    held = Counter()
+    for batch, part in enumerate(parts):
+        new = defaultdict(list)
+        for row in part:
+            for start, end in assign(row["ts"], row["n"]):
+                new[row["world"], start, end].append(row["n"])
+        for place, values in new.items():
+            held[place] += len(values)
+            yield batch, place, values, held[place]
+
+
+@dataclass(frozen=True)
+class EveryNth(Trigger):
+    """Fires a window after each `n` of its records. It has a state, and no rule for windows that merge."""
+
+    n: int
+    state = "seen bigint"
+    final = False
+
+    def on_records(self, windows, at):
+        seen = windows["seen"] + windows.came
+        windows["seen"] = seen % self.n
+        return np.where(seen >= self.n, self.FIRE, self.CONTINUE)
+
+
+def test_a_trigger_with_a_state_needs_no_rule_for_merging(spark, tmp_path):
+    rows = list(records("own"))[:-3]
+    parts, seen, wanted = [rows[:40], rows[40:80], rows[80:]], Counter(), []
+    for batch, place, values, count in in_batches(parts):
+        seen[place] += len(values)
+        if seen[place] >= 3:
+            wanted.append((batch, *place, count))
+        seen[place] %= 3
+    assert emitted(spark, tmp_path, parts, EveryNth(3)) == sorted(wanted)
+    assert {batch for batch, *_ in wanted} == {0, 1, 2}
+
+
+def test_a_value_fires_the_windows_in_which_it_differs(spark, tmp_path):
+    rows = list(records("delta"))[:-3]
+    parts, reference, wanted = [rows[:40], rows[40:80], rows[80:]], {}, []
+    for batch, place, values, count in in_batches(parts):
+        fires = False
+        for value in values:
+            if abs(value - reference.setdefault(place, value)) > 9:
+                reference[place], fires = value, True
+        wanted += [(batch, *place, count)] * fires
+    assert emitted(spark, tmp_path, parts, early(delta=("n", 9.0), final=False)) == sorted(wanted)
+    assert {batch for batch, *_ in wanted} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_no_record_ends_them(spark, tmp_path, streaming):
+    write([table([record(1, START)])], tmp_path / "in")
+    frame = source(spark, tmp_path / "in") if streaming else spark.read.parquet(str(tmp_path / "in"))
+    windows = group_by(frame, "world").window(assigned_by(odd, columns="n"), time="ts")
+    with pytest.raises(InvalidValue, match=r"ends=True\) lets records end sessions, and other windows end when they"):
+        windows.emit(early(when=F.col("n") > 5, ends=True)).aggregate(n=C.count())
+
+
+def test_what_they_refuse_is_said_of_them(spark, tmp_path):
+    write([table([record(1, START)])], tmp_path / "in")
+    windows = group_by(source(spark, tmp_path / "in"), "world").window(assigned_by(odd, columns="n"), time="ts")
+    for call, why in (
+        (windows.emit(on_change()), "compares a window with the one before it, and a function assigns windows in no"),
+        (windows.assemble("recompute"), "has no slices to assemble; got `recompute`"),
+        (windows.retain("1 hour"), "keeps a partial of each open window, and no slices"),
+    ):
+        with pytest.raises(InvalidValue, match=why) as raised:
+            call.aggregate(n=C.count())
+        assert "assigned_by(odd, columns=['n'])" in str(raised.value)
+        assert "session" not in str(raised.value)
 
 
 def broken(time, n):

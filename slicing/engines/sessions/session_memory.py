@@ -48,7 +48,9 @@ class SessionMemory(PairMemory):
         if len(inside):
             parts = inside[np.argsort(self._session[inside], kind="stable")]
             starts = np.flatnonzero(np.diff(self._session[parts], prepend=-1))
-            merged = self.remembered.merged([field[parts] for field in self.rows.partials[0]], starts)
+            stored = [field[parts] for field in self.rows.partials[0]]
+            # The trigger has no rule for merging if no two windows merge.
+            merged = stored if len(starts) == len(parts) else self.remembered.merged(stored, starts)
             for field, values in zip(fields, merged, strict=True):
                 field[self._session[parts[starts]]] = values
         return self.remembered.made(*(field[self.is_open] for field in fields))

@@ -1,0 +1,48 @@
+"""One bucket of windows that a function assigns: a key is one of the query together with the window.
+
+::
+
+    record at 7 of ada, in [0 10) and [5 15)      a copy for each window
+    keys and rows      ada 0 10:  [0      10)     each key has one interval: rows of a key are one session
+                       ada 5 15:       [5      15)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.ranges.merging import located
+from slicing.content.block import Block, encode_keys
+from slicing.content.records import Records, joined
+from slicing.engines.listed_pairs import Listed
+from slicing.engines.sessions.bucket import SessionBucket, intervals
+
+
+class AssignedBucket(SessionBucket):
+    """One bucket of assigned windows."""
+
+    def _listed(self, among: Array, everything: bool) -> Listed:
+        numbers = partial(self._values_of, np.flatnonzero(among))
+        return replace(super()._listed(among, everything), numbers=numbers)
+
+    def _values_of(self, windows: Array) -> tuple[Array, Array]:
+        """Return the values of new records of some windows: the window of each, and the value, as `Candidates` says."""
+        batches = [each for each in self.numbers if len(each.index)]
+        if not batches:
+            return np.zeros(0, np.int64), np.zeros(0)
+        records, sessions = joined(batches), self._merged[0]
+        place = np.full(len(sessions) + 1, -1)  # its last item is for records of no open window
+        place[windows] = np.arange(len(windows))
+        pairs = place[located(self._intervals_of(records), sessions)]
+        order = np.argsort(pairs, kind="stable")[np.count_nonzero(pairs < 0) :]
+        return pairs[order], np.asarray(records.values[0], dtype=np.float64)[order]
+
+    def _intervals_of(self, records: Records) -> Block:
+        """Return the window of each record, as a row without partials but its end."""
+        codes, names = encode_keys(records.names)
+        rows = Block(records.index, codes, names, np.ones(len(codes), dtype=np.int64), [], [])
+        return intervals(self.plain.select(()), self.session, rows)

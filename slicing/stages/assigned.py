@@ -1,0 +1,60 @@
+"""Window support and execution plan of windows that a function assigns. They run as sessions that never merge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slicing.engines.bucket import Bucket
+from slicing.engines.sessions.assigned import AssignedBucket
+from slicing.errors import InvalidValue
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.sessions import Merged, SessionSupport
+from slicing.stages.support import CANNOT_END
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.store import Store
+from slicing.triggers.trigger import CHANGED, Trigger
+from slicing.windows.assigned import AssignedSessions
+
+
+@dataclass(frozen=True)
+class AssignedSupport(SessionSupport):
+    """Support for windows that a function assigns."""
+
+    window: AssignedSessions
+
+    def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
+        """Raise InvalidValue for a tree: no slices are shared."""
+        if tree != "auto":
+            raise InvalidValue(
+                f"{self.window} {self.window.keeps}, and has no slices to assemble; got `{tree}`. "
+                "Leave `.assemble` out."
+            )
+
+    def cannot_retain(self, trees: Sequence[str]) -> str:
+        """Return the reason: there are no slices."""
+        return "keeps a partial of each open window, and no slices"
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        """Return the questions that these windows cannot answer: each is stored alone, and ends when it is over."""
+        return CANNOT_END | {
+            CHANGED: "compares a window with the one before it, and a function assigns windows in no order; got "
+            f"{self.window}. Use on_close() or on_update().",
+        }
+
+    def execution_plan(self, asked: Aggregation) -> Merged:
+        """Return the execution plan: that of sessions, with buckets of their own on a stream."""
+        sessions = self.window.plain
+        if not asked.may_be_late:
+            return SessionSupport(sessions).execution_plan(asked)
+        return AssignedWindows(*asked.common, session=sessions, merges=False)
+
+
+@dataclass(frozen=True)
+class AssignedWindows(Merged):
+    """The plan of assigned windows on a stream: it shuffles a row for each window of a key."""
+
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+        """Open the state of a bucket on a stream."""
+        return AssignedBucket(self.shape, self.session, grace, fingerprint, store, trigger)
