@@ -13,7 +13,7 @@ from slicing.stages.sessions import Merged, SessionSupport
 from slicing.stages.support import CANNOT_END
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.trigger import CHANGED, Trigger
+from slicing.triggers.trigger import CHANGED, NEWEST, PER_KEY, Trigger
 from slicing.windows.assigned import AssignedSessions
 
 
@@ -38,9 +38,14 @@ class AssignedSupport(SessionSupport):
     @property
     def cannot(self) -> Mapping[str, str]:
         """Return the questions that these windows cannot answer: each is stored alone, and ends when it is over."""
+        alone = f"{self.window} stores each window of a key alone"
         return CANNOT_END | {
+            NEWEST: f"fires the newest window of a key, and {alone}: which one is the newest is not known. "
+            "Use on_update().",
             CHANGED: "compares a window with the one before it, and a function assigns windows in no order; got "
             f"{self.window}. Use on_close() or on_update().",
+            PER_KEY: f"counts the records of a key, and {alone}, with copies of its records: only these can be "
+            'counted. Write for example early(records=100, per="window").',
         }
 
     def execution_plan(self, asked: Aggregation) -> Merged:

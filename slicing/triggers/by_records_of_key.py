@@ -9,7 +9,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.triggers.candidates import Candidates, Memory
 from slicing.triggers.condition import Condition
-from slicing.triggers.trigger import MicroBatchTime
+from slicing.triggers.trigger import PER_KEY, MicroBatchTime
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,11 @@ class ByRecordsOfKey(Condition):
     count: int
 
     counts_keys = True
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """Ask for the record counts of keys."""
+        return frozenset({PER_KEY})
 
     @property
     def meaning(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicing.triggers.trigger import CLOSING, FINAL, WAITING, Engine, Firing, MicroBatchTime, Trigger
+from slicing.triggers.trigger import CLOSING, FINAL, PER_KEY, WAITING, Engine, Firing, MicroBatchTime, Trigger
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class EarlyByCount(Trigger):
 
     count: int
 
-    asks = frozenset({CLOSING, WAITING})
+    asks = frozenset({CLOSING, WAITING, PER_KEY})
     meaning = "the open windows of a key after so many records, then each when it closes"
     fires_short = True
 

@@ -24,7 +24,21 @@ if TYPE_CHECKING:
     from slicing.triggers.candidates import Candidates, OpenPairs
     from slicing.triggers.panes import Panes
 
-CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, UNMERGED, ENDS, PURGED, NUMBERS = QUESTIONS = (
+(
+    CLOSING,
+    TOUCHED,
+    NEWEST,
+    WAITING,
+    PAIRS,
+    LATE,
+    CHANGED,
+    WATERMARK,
+    UNMERGED,
+    ENDS,
+    PURGED,
+    NUMBERS,
+    PER_KEY,
+) = QUESTIONS = (
     "closing",
     "touched",
     "newest",
@@ -37,10 +51,11 @@ CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, UNMERGED, EN
     "ends",
     "purged",
     "numbers",
+    "per_key",
 )
 """The questions to an engine. The first ones are the methods of `Engine` of these names. Then: a watermark that moves;
 windows that never merge ("unmerged"); windows that records end; windows whose records can be dropped; values of
-records.
+records; record counts of keys ("per_key").
 """
 
 KINDS = ("early", "update", "final", "correction", "drained", "merged")

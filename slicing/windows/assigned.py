@@ -115,7 +115,7 @@ def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ())
     Starts and ends are microseconds or datetimes; ends are exclusive. Equal intervals of a key are one window. A window
     whose end equals its start holds the records assigned to it, and closes like a window of one microsecond. A record
     without windows is counted as `no_window`. The function must be deterministic, or a repeated micro-batch gives other
-    windows.
+    windows. Triggers that count or choose by key, not by window, are refused.
 
     Cost: one call and R copies of each record before the shuffle, and R writes; no slices are shared. `hopping`,
     calendar windows and `by_edges` are cheaper where time alone determines the windows. Raises InvalidType.

@@ -19,6 +19,7 @@ from slicing import (
     group_by,
     late_records,
     on_change,
+    on_update,
     processing_time,
     results,
 )
@@ -165,6 +166,24 @@ def test_a_value_fires_the_windows_in_which_it_differs(spark, tmp_path):
         wanted += [(batch, *place, count)] * fires
     assert emitted(spark, tmp_path, parts, early(delta=("n", 9.0), final=False)) == sorted(wanted)
     assert {batch for batch, *_ in wanted} == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "remedy"),
+    [
+        (early(records=3), 'per="window"'),
+        (early(records=3, per="key", final=False), 'per="window"'),
+        (early(records=3, per="key", after="10 seconds"), 'per="window"'),
+        (on_update(latest_only=True), r"Use on_update\(\)"),
+    ],
+    ids=str,
+)
+def test_what_goes_by_key_is_refused(spark, tmp_path, trigger, remedy):
+    """The windows of a key are in different buckets, and a record is there once for each of its windows."""
+    write([table([record(1, START)])], tmp_path / "in")
+    windows = group_by(source(spark, tmp_path / "in"), "world").window(assigned_by(odd, columns="n"), time="ts")
+    with pytest.raises(InvalidValue, match=rf"and assigned_by\(odd, .* stores each window of a key alone.*{remedy}"):
+        windows.emit(trigger).aggregate(n=C.count())
 
 
 @pytest.mark.parametrize("streaming", [True, False])
