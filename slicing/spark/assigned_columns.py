@@ -78,6 +78,10 @@ class AssignedColumns(WindowColumns):
         """Return nothing: the time of the record is one of its values, see `late_inputs`."""
         return {}
 
+    def event_time(self) -> Column:
+        """Return the time of the record; the time of a row is the start of its window."""
+        return quoted(TIME)
+
     def shown(self, names: Sequence[str]) -> list[str]:
         """Return the names without the added columns: window start, window end and the time in microseconds."""
         return [name for name in names if name not in (START, END, TIME)]

@@ -15,7 +15,7 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.results import Nesting, is_single
 from slicing.content.block import Shape
-from slicing.content.signals import ABSENT, TRUE
+from slicing.content.signals import ABSENT, FIRST, TRUE
 from slicing.process.function import Then, WindowFunction
 from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
 from slicing.spark.ddl import struct_of
@@ -141,14 +141,21 @@ class Query:
         return found if self.declared is None else told(found, self._record_schema(len(leaves), signals))
 
     def _signals(self) -> list[Column]:
-        """The trigger's columns as a signal and a number; the stage `slicing.stages.signalled` removes them again."""
+        """The trigger's columns: signal, event time, number. `slicing.stages.signalled` removes them again."""
         column, number = self.trigger.column, self.trigger.number
         found = []
         if column is not None:
             found += [F.when(quoted(column), F.lit(TRUE)).otherwise(F.lit(ABSENT)).cast("bigint").alias(flat.SIGNAL)]
+        if (time := self.signal_time) is not None:
+            found += [time.alias(flat.EVENT_TIME)]
         if number is not None:
             found += [quoted(number).cast("double").alias(flat.NUMBER)]
         return found
+
+    @property
+    def signal_time(self) -> Column | None:
+        """The event time of a record in microseconds, None if the trigger needs none or it is the time of the row."""
+        return self.window_columns.event_time() if FIRST in self.trigger.signals else None
 
     def _record_schema(self, leaves: int, signals: bool) -> T.StructType:
         """The schema of `records`. The columns after the leaves of the key are gaps of sessions, in microseconds."""

@@ -290,7 +290,8 @@ def build(
     """
     chosen = query.execution_plan
     stage = chosen.first_stage(labels, with_records=query.late == RECORDS)
-    stage = wrapped(first_stage(stage, query.trigger.signals, query.trigger.number is not None))
+    has_numbers, has_times = query.trigger.number is not None, query.signal_time is not None
+    stage = wrapped(first_stage(stage, query.trigger.signals, has_numbers, has_times))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = operator(chosen, query, fingerprint(query, spread))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(

@@ -43,6 +43,10 @@ class WindowColumns:
         """Return the time column of a late record by its name, unless it is one of its values."""
         return {query.time: logical(F.col(flat.TIME), query.time_kind).alias(query.time)}
 
+    def event_time(self) -> Column | None:
+        """Return the event time of a record in microseconds, None if it is the time of the row."""
+        return None
+
     def shown(self, names: Sequence[str]) -> list[str]:
         """Return those names of keys or values that are columns of the output."""
         return list(names)

@@ -2,9 +2,11 @@
 
 ::
 
-    columns of a record    time  k0  v0  v1  | s0              s0: the signal "when", evaluated by the JVM
-    the inner stage        time  k0  v0  v1                    does not see it
-    signals                time  k0            s0              one row for each slice and key with a signal
+    columns of a record    time  k0  v0  v1  | s0  s1          s0: the signal "when", evaluated by the JVM
+    the inner stage        time  k0  v0  v1                    does not see them
+    signals                time  k0            s0  s1          one row for each slice and key with a signal
+
+A column `s1` has the event times for the signal "first" if the times of rows are not those of their records.
 """
 
 from __future__ import annotations
@@ -40,12 +42,14 @@ COLUMN, NUMBERS = "signals", "numbers"
 class Signalled:
     """The first stage `of` a plan, which also shuffles the signals `names`. For `when` it reads an additional column.
 
-    With `has_numbers` it reads one more column, and shuffles the values of all records, in their order.
+    With `has_times` it reads one more column, with the event times of records, if the times of rows are others. With
+    `has_numbers` it reads one more column, and shuffles the values of all records, in their order.
     """
 
     of: PreAggregate | ShuffleRecords
     names: tuple[str, ...]
     has_numbers: bool = False
+    has_times: bool = False
 
     @property
     def schema(self) -> str:
@@ -56,14 +60,16 @@ class Signalled:
     def stage(self) -> PreAggregate:
         """Return the stage that folds signals: by slice and key, or, for sessions, by time, key and gap."""
         shape = with_signals(self.of.shape, len(self.names))
-        arguments = tuple((-1,) if name == FIRST else (0,) for name in self.names)
+        time = int(WHEN in self.names) if self.has_times else -1
+        arguments = tuple((time,) if name == FIRST else (0,) for name in self.names)
         if isinstance(self.of, PreMerge):
             return replace(self.of, shape=shape, arguments=arguments, with_records=False, merges=False)
         return PreAggregate(shape, arguments, self.of.labels)
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the inner stage, the rows of values between its chunks, and the signals at the end."""
-        folding, values = _Folding(self.stage, FIRST in self.names, WHEN in self.names), _Values(self.of)
+        columns = (WHEN in self.names) + self.has_times
+        folding, values = _Folding(self.stage, FIRST in self.names, columns), _Values(self.of)
         noted = map(values.note, batches) if self.has_numbers else batches
         between, part = partial(self._of_values, values, Numbers(partition)), Numbers(partition)
         for rows in self.of(map(folding.note, noted) if self.names else noted, partition, between):
@@ -109,20 +115,22 @@ class Signalled:
 
 @dataclass
 class _Folding:
-    """The signals of one input partition. With `all_send` every record sends a signal, else only those of `when`."""
+    """The signals of one input partition. With `all_send` every record sends a signal, else only those of `when`.
+
+    The last `columns` columns of a record are read for signals.
+    """
 
     stage: PreAggregate
     all_send: bool
-    has_column: bool
+    columns: int
     held: dict[int, Block] = field(default_factory=dict)
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
 
     def note(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Collect the signals of a batch, and return the batch without their column."""
-        keys = 1 + len(self.stage.shape.keys)
-        columns = [*range(keys), *([batch.num_columns - 1] if self.has_column else [])]
-        signals = batch.select(columns)
+        """Collect the signals of a batch, and return the batch without their columns."""
+        keys, others = 1 + len(self.stage.shape.keys), batch.num_columns - self.columns
+        signals = batch.select([*range(keys), *range(others, batch.num_columns)])
         if not self.all_send:
             signals = signals.filter(pc.not_equal(signals.column(keys), ABSENT))
         if len(signals):
@@ -130,7 +138,7 @@ class _Folding:
             self.rows += len(signals)
         if self.rows >= CHUNK_ROWS:
             self._fold()
-        return batch.select(range(batch.num_columns - self.has_column))
+        return batch.select(range(others))
 
     def pages(self) -> list[Page]:
         """Return the pages of all signals."""
@@ -176,6 +184,8 @@ class _Values:
         return list(_encoded(self.of.shape, records, self.of._labels))
 
 
-def first_stage(of: PreAggregate | ShuffleRecords, names: tuple[str, ...], has_numbers: bool = False) -> Any:
+def first_stage(
+    of: PreAggregate | ShuffleRecords, names: tuple[str, ...], has_numbers: bool = False, has_times: bool = False
+) -> Any:
     """Return a first stage that also shuffles these signals and numbers, or `of` itself if there are none."""
-    return Signalled(of, names, has_numbers) if names or has_numbers else of
+    return Signalled(of, names, has_numbers, has_times) if names or has_numbers else of

@@ -186,6 +186,31 @@ def test_what_goes_by_key_is_refused(spark, tmp_path, trigger, remedy):
         windows.emit(trigger).aggregate(n=C.count())
 
 
+def long(time, n):
+    """One window of 1,000 seconds."""
+    start = START + (time - START) // (1000 * SECOND) * 1000 * SECOND
+    return [(start, start + 1000 * SECOND)]
+
+
+@pytest.mark.parametrize("also", ["alone", "when", "delta"])
+def test_a_delay_of_event_time_begins_at_the_record(spark, tmp_path, also):
+    """::
+
+    window     [0                                   1000)
+    key 1                             900                    waits until the watermark is at 950
+    watermark  at 850, 910, 949 and 951 in micro-batches 1 to 4
+    """
+    parts = [
+        [record(world, START + at * SECOND, n=n)]
+        for world, at, n in ((1, 900, 1), (3, 960, 9), (2, 999, 1), (2, 1001, 1), (2, 1002, 1))
+    ]
+    others = {"when": {"when": F.col("n") == 9}, "delta": {"delta": ("n", 100.0)}}.get(also, {})
+    trigger = early(after="50 seconds", by="event", final=False, **others)
+    found = emitted(spark, tmp_path, parts, trigger, long, "50 seconds")
+    window = START, START + 1000 * SECOND
+    assert found == [(1, 3, *window, 1)] * (also == "when") + [(4, 1, *window, 1)]
+
+
 @pytest.mark.parametrize("streaming", [True, False])
 def test_no_record_ends_them(spark, tmp_path, streaming):
     write([table([record(1, START)])], tmp_path / "in")

@@ -7,6 +7,7 @@ import pytest
 from scenarios.kinds.even import Even
 from scenarios.scenario import Scenario
 
+from slicing.content.signals import ABSENT, FIRST, WHEN
 from slicing.stages import preaggregate
 from slicing.stages.preaggregate import PreAggregate, ShuffleRecords
 from slicing.stages.signalled import Signalled
@@ -53,3 +54,20 @@ def test_values_are_shipped_in_order_after_each_chunk(monkeypatch, name):
     wanted = [at for at in range(120) if at % 5 >= 2]
     assert found == {key: [float(at) for at in wanted if at % 3 == key] for key in range(3)}
     assert sum(row["block"] is not None or row.get("records") is not None for row in rows) > 0
+
+
+def test_the_first_event_time_may_be_that_of_a_column():
+    shape = Scenario(Even(Hopping(7, 7)), early(after="1 second", by="event"), results=("sum",)).shape
+    stage = Signalled(PreAggregate(shape, ((0,),), (0,)), (WHEN, FIRST), has_times=True)
+    columns = {
+        "time": pa.array([0, 1, 2], pa.timestamp("us", "UTC")),
+        "k0": pa.array([1, 1, 2]),
+        "v0": pa.array([5, 6, 7]),
+        "s0": pa.array([ABSENT, 0, ABSENT]),
+        "s1": pa.array([50, 40, 70]),
+    }
+    rows = pa.Table.from_batches(stage([pa.RecordBatch.from_pydict(columns)])).to_pydict()
+    (found,) = stage.heard(rows)
+    keys = found.names.column(0).take(pa.array(found.keys)).to_pylist()
+    signals = [column.tolist() for (column,) in found.partials]
+    assert dict(zip(keys, zip(*signals, strict=True), strict=True)) == {1: (0, 40), 2: (ABSENT, 70)}
