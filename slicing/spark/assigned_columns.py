@@ -27,12 +27,13 @@ from slicing.spark.names import Names
 from slicing.spark.query import Query
 from slicing.spark.window_columns import WindowColumns
 from slicing.stages import flat
-from slicing.windows.assigned import GAP, Assigned, AssignedSessions
+from slicing.windows.assigned import GAP, IS_FIRST, IS_LAST, Assigned, AssignedSessions
 
 if TYPE_CHECKING:
     from slicing.spark.resolution import Call
 
 _WINDOWS = "__window"
+_ASSIGNED = "array<struct<start: bigint, end: bigint, is_first: bigint, is_last: bigint>>"
 START, END = "__window_start", "__window_end"
 """The two key columns that distinguish the windows of a key."""
 AT, TIME = "__window_time", "__record_time"
@@ -83,8 +84,8 @@ class AssignedColumns(WindowColumns):
         return quoted(TIME)
 
     def shown(self, names: Sequence[str]) -> list[str]:
-        """Return the names without the added columns: window start, window end and the time in microseconds."""
-        return [name for name in names if name not in (START, END, TIME)]
+        """Return the names without those of the columns that `frame_of` adds."""
+        return [name for name in names if name not in (START, END, TIME, IS_FIRST, IS_LAST)]
 
     def resolved(self, names: Names) -> AssignedSessions:
         """Return sessions whose gap is the length of the assigned window."""
@@ -116,10 +117,10 @@ def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
         )
     if df.isStreaming and DELAY not in field.metadata:
         raise InvalidValue(f'a stream needs a watermark: `df.withWatermark("{time}", "10 minutes")` before `group_by`.')
-    assign = F.udf(_Assigning(window), "array<struct<start: bigint, end: bigint>>", useArrow=False)
+    assign = F.udf(_Assigning(window), _ASSIGNED, useArrow=False)
     instant = F.unix_micros(quoted(time))
     rows = df.withColumn(_WINDOWS, F.explode_outer(assign(instant, *map(quoted, window.values))))
-    start, end = (F.col(_WINDOWS)[name] for name in ("start", "end"))
+    start, end, is_first, is_last = (F.col(_WINDOWS)[name] for name in ("start", "end", "is_first", "is_last"))
     delay = {DELAY: field.metadata[DELAY]} if DELAY in field.metadata else {}
     return rows.select(
         *map(quoted, df.columns),
@@ -128,19 +129,29 @@ def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
         F.timestamp_micros(start).alias(AT, metadata=delay),
         F.greatest(end - start, F.when(end.isNotNull(), F.lit(1))).cast("bigint").alias(GAP),
         F.coalesce(instant, F.lit(0)).alias(TIME),
+        is_first.alias(IS_FIRST),
+        is_last.alias(IS_LAST),
     )
 
 
 class _Assigning:
-    """The assigning function as a UDF: null without a time, one window without an end if it assigns none."""
+    """The assigning function as a UDF: null without a time, one window without an end if it assigns none.
+
+    Of the windows of a record, the first and the last to end are marked.
+    """
 
     def __init__(self, window: Assigned):
         self.window = window
 
-    def __call__(self, time: int | None, *values: Any) -> list[tuple[int, int | None]] | None:
+    def __call__(self, time: int | None, *values: Any) -> list[tuple[int, int | None, int, int]] | None:
         if time is None:
             return None
-        return list(self.window.of(time, *values)) or [(time, None)]
+        windows = self.window.of(time, *values)
+        if not windows:
+            return [(time, None, 0, 0)]
+        ends = [max(end, start + 1) for start, end in windows]  # a window without a length closes a microsecond later
+        first, last = ends.index(min(ends)), ends.index(max(ends))
+        return [(*window, int(at == first), int(at == last)) for at, window in enumerate(windows)]
 
 
 def results_of(results: Mapping[str, Bound | Struct]) -> dict[str, Bound | Struct]:

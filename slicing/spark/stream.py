@@ -155,7 +155,7 @@ class WindowOperator(StatefulProcessor):
                 self.handle.deleteTimer(standing + 1)
                 self.handle.registerTimer(self._last(bucket) + 1)
         yield from self._counted(counts)
-        if self.late_columns and (late.all or late.some):
+        if self.late_columns and late.any:
             for number, refused in enumerate(late.refused):
                 yield from self._late_rows(self.late_columns, number, refused, table)
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from slicing.content.copies import with_copies
 from slicing.engines.bucket import Bucket
 from slicing.engines.sessions.assigned import AssignedBucket
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.sessions import Merged, SessionSupport
+from slicing.stages.sub_sessions import PreMerge
 from slicing.stages.support import CANNOT_END
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CHANGED, NEWEST, PER_KEY, Trigger
-from slicing.windows.assigned import AssignedSessions
+from slicing.windows.assigned import IS_FIRST, IS_LAST, AssignedSessions
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,34 @@ class AssignedSupport(SessionSupport):
             'counted. Write for example early(records=100, per="window").',
         }
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the columns that mark the first and the last window of a record."""
+        return IS_FIRST, IS_LAST
+
     def execution_plan(self, asked: Aggregation) -> Merged:
         """Return the execution plan: that of sessions, with buckets of their own on a stream."""
         sessions = self.window.plain
         if not asked.may_be_late:
             return SessionSupport(sessions).execution_plan(asked)
-        return AssignedWindows(*asked.common, session=sessions, merges=False)
+        names = [value.name for value in asked.values]
+        marks = tuple(map(names.index, self.inputs))
+        return AssignedWindows(*asked.common, session=sessions, merges=False, marks=marks)
 
 
 @dataclass(frozen=True)
 class AssignedWindows(Merged):
-    """The plan of assigned windows on a stream: it shuffles a row for each window of a key."""
+    """The plan of assigned windows on a stream: it shuffles a row for each window of a key.
+
+    `marks` are the positions of the columns that mark the first and the last window of a record: the row counts these.
+    """
+
+    marks: tuple[int, ...] = field(kw_only=True)
+
+    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreMerge:
+        """Return the function for `mapInArrow` before the shuffle; with `with_records` it also shuffles the records."""
+        stage = super().first_stage(labels, with_records)
+        return replace(stage, shape=with_copies(stage.shape), arguments=(*stage.arguments, self.marks))
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """Open the state of a bucket on a stream."""

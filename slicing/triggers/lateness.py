@@ -60,6 +60,12 @@ class Late(Generic[Rows]):
     some: int  # the number of records late for some of their windows, and counted in the others
     refused: tuple[RefusedRows[Rows], ...]  # by family
     first_ends: FirstEnds = NO_ENDS  # of all new records, late or not
+    copies: int = 0  # refused copies of records, if a record has a copy in each of its windows
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was refused. Copies may be there without their record, which another bucket counts."""
+        return bool(self.all or self.some or self.copies)
 
 
 def is_late(family: Family, slices: Array, first_accepting: int) -> Array:

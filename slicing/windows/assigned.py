@@ -16,6 +16,8 @@ from slicing.windows.window import Window
 Interval = tuple[int, int]
 GAP = "__window_gap"
 """The column with the length of a window, in microseconds."""
+IS_FIRST, IS_LAST = "__window_is_first", "__window_is_last"
+"""Columns of a copy of a record, 1 or 0: whether its window is the first, or the last, of the record's to end."""
 _REMEDY = (
     "Return a list of pairs of microseconds since 1970 or datetimes, each with start <= end, and an empty list for a "
     "record in no window; then start again: the micro-batch is repeated."

@@ -298,6 +298,60 @@ def test_functions_of_records_and_of_results(spark, tmp_path):
     assert frame.columns == ["world", "window", "start", "end", "twice", "world2"]
 
 
+def closed(assign, row, watermark):
+    """For each window of a record whether it has closed; one without a length ends a microsecond later."""
+    return [max(end, start + 1) <= watermark for start, end in assign(row["ts"], row["n"])]
+
+
+def in_seconds(time, n):
+    """Windows whose ends do not depend on the record; those of 0 are open."""
+    of = {
+        0: [(0, 5000)],
+        1: [(0, 10), (0, 1000)],
+        2: [(0, 10), (1, 11), (2, 12)],
+        3: [(0, 10), (0, 1000), (5, 20)],
+        4: [(0, 1000), (3, 1000)],
+        5: [(100, 100), (99, 100)],
+    }[n]
+    return [(START + start * SECOND, START + end * SECOND) for start, end in of]
+
+
+def test_a_late_record_is_counted_once(spark, tmp_path):
+    """Whatever its windows, and in whichever buckets its copies are; late rows are there for each closed window.
+
+    The watermark of micro-batch 2 is at 100 s.
+    """
+    late = [record(world, START + SECOND, n=n) for world in range(1, 7) for n in range(6)]
+    others = [[record(9, START + at * SECOND, n=0)] for at in (0, 100, 101, 102)]
+    write([table(part) for part in (*others[:3], late, others[3])], tmp_path / "in")
+    windows = group_by(source(spark, tmp_path / "in"), "world").window(assigned_by(in_seconds, columns="n"), time="ts")
+    frame = windows.late("records").aggregate(records=C.count())
+    query = frame.writeStream.format("memory").queryName("counted_once").trigger(availableNow=True).start()
+    query.awaitTermination()
+    refused = [closed(in_seconds, row, START + 100 * SECOND) for row in late]
+    assert (sum(map(all, refused)), sum(map(any, refused)), sum(map(sum, refused))) == (6, 24, 42)
+    counts = [each for progress in query.recentProgress for each in progress.observedMetrics.values()]
+    assert [sum(each[name] for each in counts) for name in ("late", "late_for_some")] == [6, 18]
+    assert sum(sum(each["required_delays"]) for each in counts) == len(late) + len(others)
+    assert late_records(spark.table("counted_once")).count() == 42
+
+
+def test_late_records_are_those_of_raw_records(spark, tmp_path):
+    rows = list(records("late", 240))[:-3]
+    rows = [row | {"ts": row["ts"] - row["n"] % 4 * MINUTE} for row in rows]
+    parts = [rows[first : first + 20] for first in range(0, len(rows), 20)]
+    write([table(part) for part in parts], tmp_path / "in")
+    (output,) = run(aggregated(source(spark, tmp_path / "in"), odd))
+    watermarks, wanted = output.watermarks(), {"late": Counter(), "late_for_some": Counter()}
+    for batch, part in enumerate(parts):
+        for row in part:
+            refused = closed(odd, row, 1000 * watermarks[batch - 1] if batch else 0)
+            if any(refused):
+                wanted["late" if all(refused) else "late_for_some"][batch] += 1
+    assert {name: output.counters(name) for name in wanted} == wanted
+    assert all(map(len, wanted.values()))
+
+
 @pytest.mark.slow
 def test_late_records_have_their_own_columns(spark, tmp_path):
     """A late record is there for each window that it is late for, with the time that it had."""

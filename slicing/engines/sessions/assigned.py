@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,13 +18,32 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.ranges.merging import located
 from slicing.content.block import Block, encode_keys
+from slicing.content.copies import copies_of, without_copies
+from slicing.content.intervals import Ending
 from slicing.content.records import Records, joined
 from slicing.engines.listed_pairs import Listed
 from slicing.engines.sessions.bucket import SessionBucket, intervals
+from slicing.triggers.lateness import Late
+from slicing.triggers.required_delay import FirstEnds
 
 
 class AssignedBucket(SessionBucket):
     """One bucket of assigned windows."""
+
+    def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
+        """Keep the rows of windows that accept records; return and count the late ones.
+
+        A record is counted by the bucket of its first window to end, and, if it is late for all, by that of its last
+        one. So `some` may be below 0 here; only the sum over buckets is a number of records.
+        """
+        firsts, lasts = copies_of(shipped)
+        late = super().accept([without_copies(block) for block in shipped])
+        ends, begins = late.first_ends.ends, firsts > 0
+        is_late = ends <= self._accepting
+        for_all = int(lasts[is_late].sum())
+        some = int(firsts[is_late].sum()) - for_all
+        first_ends = FirstEnds(ends[begins], firsts[begins])
+        return replace(late, all=for_all, some=some, copies=late.all, first_ends=first_ends)
 
     def _listed(self, among: Array, everything: bool) -> Listed:
         numbers = partial(self._values_of, np.flatnonzero(among))
