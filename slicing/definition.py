@@ -189,9 +189,9 @@ class Definition:
         """Return a DataFrame of the partials of slices: the keys, `slice`, `records`, and a column for each result.
 
         On a stream, each slice of each key is emitted once, when a window with the same end would close; records that
-        arrive after that are late. A partial is the value before `lower`, or a struct of its fields. Raises
-        InvalidValue for windows that share no slices, and for eager or ordered results; InvalidType without a
-        DataFrame.
+        arrive after that are late. A partial is the value before `lower`, or a struct of its fields. A function given
+        as `then` is not called: it runs when windows are made of the table. Raises InvalidValue for windows that share
+        no slices, for eager or ordered results and for functions of records; InvalidType without a DataFrame.
         """
         from slicing.spark.build import build
         from slicing.spark.partials import of_slices, query_of

@@ -41,15 +41,14 @@ SLICE, RECORDS = "slice", "records"
 def query_of(call: Call) -> Query:
     """Return the query whose windows are the slices of a call's windows, and whose results are its partials.
 
-    Raises InvalidValue for windows without shared slices, and for results that have no partials of slices.
+    A function of results (`then`) is left out, as `lower` is: it runs when windows are made of the table. Raises
+    InvalidValue for windows without shared slices, and for results that have no partials of slices.
     """
     _check_windows(call.window)
-    for name in call.named:
-        if name.casefold() in (SLICE, RECORDS):
-            raise InvalidValue(f"a table of partials has a column `{name}` of its own. Rename the result.")
+    _check_results(call.named)
     named = {RECORDS: Bound(RECORD_COUNT, label=RECORDS), **_partials(call.named)}
     slices = Timed(SlicesOf(call.window.family), f"slices of {call.window}")
-    query = resolve(replace(call, window=slices, named=named, tree="auto", trigger=ON_CLOSE, late=COUNTS))
+    query = resolve(replace(call, window=slices, named=named, tree="auto", trigger=ON_CLOSE, late=COUNTS, then=None))
     _check_query(query)
     for key in query.keys:
         if key.name.casefold() == SLICE:
@@ -68,6 +67,17 @@ def _check_windows(window: Window) -> None:
             f"partials are of slices that windows share, and {window} shares none, {window.alone}. "
             "Use windows that time decides."
         )
+
+
+def _check_results(named: Mapping[str, Bound | Struct]) -> None:
+    for name, result in named.items():
+        if name.casefold() in (SLICE, RECORDS):
+            raise InvalidValue(f"a table of partials has a column `{name}` of its own. Rename the result.")
+        if isinstance(result, Bound) and result.names:
+            raise InvalidValue(
+                "partials are of results, and this definition keeps the records of windows. Write the records to a "
+                "table themselves, or aggregate them without `process` and `evict`."
+            )
 
 
 def _check_query(query: Query) -> None:

@@ -220,3 +220,12 @@ def test_functions_of_what_evictors_leave_are_tried_as_others(spark):
             messages.append(str(raised.value))
         assert messages[0] == messages[1]
     windowed.evict(keep_last(3)).aggregate(x=Aggregate(lambda: 0, lambda total, n: total + n).on("n"))
+
+
+def test_records_have_no_partials(spark):
+    frame = spark.createDataFrame([(1, 2)], "world long, n long").withColumn("ts", F.timestamp_seconds("n"))
+    windowed = group_by(frame, "world").window(WINDOW, time="ts")
+    process = windowed.define_process(lambda key, window, records, context: [(len(records),)], returns="size long")
+    for definition in (process, windowed.evict(keep_last(3)).define(total=C.sum("n"))):
+        with pytest.raises(InvalidValue, match="keeps the records of windows"):
+            definition.partials()

@@ -1,5 +1,7 @@
 """Functions of results, and what functions remember, on real streams that fail and are started again."""
 
+from datetime import UTC, datetime
+
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
@@ -88,6 +90,69 @@ def test_a_stream_of_results_with_states_restarts_after_its_function_is_mended(s
     alone = group_by(bounded).window(tumbling("10 minutes"), time="ts")
     made = alone.aggregate(**RESULTS, then=grown, returns=RETURNS, **STATES)
     assert rows(made.toArrow().to_pylist()) == wanted((None,))
+
+
+def halved(key, window, results, context):
+    """Two rows of each window that starts at an even number of its advances, and none of the others."""
+    if window.start_us // (10 * MINUTE) % 2 == 0:
+        yield from ((part, results["all"]["total"], results["most"]) for part in (1, 2))
+
+
+HALVES = "part long, total long, most timestamp"
+HALF_HOUR = START + 30 * MINUTE
+
+
+def overlapping(frame):
+    return group_by(frame, "world").window(hopping("20 minutes", advance="10 minutes"), time="ts")
+
+
+def wanted_halves(first_end, last_end):
+    """The rows of `halved` by the records alone, of windows that end in a range."""
+    found, every = set(), [each for file in RECORDS for each in file]
+    for start in range(START - 20 * MINUTE, START + 80 * MINUTE, 20 * MINUTE):
+        for world in (0, 1):
+            held = [r for r in every if world == r["world"] and start <= r["ts"] < start + 20 * MINUTE]
+            if held and first_end <= start + 20 * MINUTE <= last_end:
+                row = (world, start, sum(r["n"] for r in held), max(r["ts"] for r in held))
+                found |= {(*row, 1), (*row, 2)}
+    return found
+
+
+def halves(found):
+    rows = [
+        (row["world"], micros(row["window"]["start"]), row["total"], micros(row["most"]), row["part"]) for row in found
+    ]
+    assert len(set(rows)) == len(rows)
+    return set(rows)
+
+
+def test_partials_are_of_the_results_that_the_function_gets(spark, tmp_path):
+    """The function runs when windows are made of the table."""
+    write([table(file) for file in RECORDS], tmp_path / "files")
+    windowed = overlapping(spark.read.schema(SCHEMA).parquet(str(tmp_path / "files")))
+    definition, plain = windowed.define(**RESULTS, then=halved, returns=HALVES), windowed.define(**RESULTS)
+    partials = definition.partials()
+    assert partials.columns == ["world", "slice", "records", "all", "most"]
+    assert partials.schema == plain.partials().schema
+    counts = {(row["world"], micros(row["slice"]["start"])): row["records"] for row in partials.toArrow().to_pylist()}
+    assert counts == {(world, START + at * 10 * MINUTE): 10 for world in (0, 1) for at in range(8)}
+    made = definition.from_partials(partials)
+    assert made.columns == ["world", "window", "part", "total", "most"]
+    assert halves(made.toArrow().to_pylist()) == wanted_halves(START, START + 100 * MINUTE)
+
+
+@pytest.mark.slow
+def test_a_stream_of_results_starts_warm_from_partials(spark, tmp_path):
+    write([table(file) for file in RECORDS], tmp_path / "files")
+    past = spark.read.schema(SCHEMA).parquet(str(tmp_path / "files"))
+    partials = overlapping(past).define(**RESULTS, then=halved, returns=HALVES).partials()
+    definition = overlapping(stream(spark, tmp_path / "files")).define(**RESULTS, then=halved, returns=HALVES)
+    until = datetime.fromtimestamp(HALF_HOUR // SECOND, UTC)
+    warm = definition.warm(partials=partials, until=until).dataframe()
+    output = Running(warm, tmp_path / "check", {"availableNow": True}).finish()
+    found = halves([row for tables in output.tables.values() for row in tables.to_pylist()])
+    assert found == wanted_halves(HALF_HOUR + 1, START + 78 * MINUTE)
+    assert len(found) == 2 * 2 * 2
 
 
 @pytest.mark.parametrize(
