@@ -359,18 +359,19 @@ class Definition:
 
         return plan(self.query(), self.windowed.spread)
 
-    def changes(self, checkpoint: str) -> Changes:
+    def changes(self, checkpoint: str, *, operator: int | None = None) -> Changes:
         """List the differences between a checkpoint and this definition of a stream, before it is started on it.
 
         Each change names the stored and the wanted value, what it means, and whether `.adapt("allow")` accepts it. The
-        list prints as a table, and is empty if nothing differs. The query of the checkpoint may be running. Cost: Spark
-        reads the header of each bucket. Raises InvalidValue, InvalidType, StateMismatch.
+        list prints as a table, and is empty if nothing differs. The query of the checkpoint may be running. `operator`
+        is the number of the stateful operator, if the query has several windowed aggregations. Cost: Spark reads the
+        header of each bucket. Raises InvalidValue, InvalidType, StateMismatch.
         """
         from slicing.spark.build import changes
 
         if self.windowed.df is None:
             raise InvalidType(_NO_FRAME)
-        return changes(self.query(), self.windowed.spread, checkpoint)
+        return changes(self.query(), self.windowed.spread, checkpoint, operator)
 
     def explain(self) -> None:
         """Print the plan of `dataframe`. Nothing is run. Raises InvalidType without a DataFrame or its schema."""

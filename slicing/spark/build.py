@@ -97,14 +97,18 @@ def plan(query: Query, buckets: Buckets | None) -> Plan:
     )
 
 
-def changes(query: Query, buckets: Buckets | None, checkpoint: str) -> Changes:
-    """Return the differences between a checkpoint and the query that `build` would build. Raises InvalidType."""
+def changes(query: Query, buckets: Buckets | None, checkpoint: str, operator: int | None) -> Changes:
+    """Return the differences between a checkpoint and the query that `build` would build.
+
+    `operator` selects one of several windowed aggregations. Raises InvalidType, InvalidValue, StateMismatch.
+    """
     if not query.streaming:
         raise InvalidType(
             "`changes` compares a checkpoint with a stream, and this DataFrame is bounded. Give a stream."
         )
     wanted = stream.fingerprint(query, spread(query, buckets)[1])
-    return changes_of(headers(query.source.sparkSession, checkpoint).values(), wanted)
+    stored = headers(query.source.sparkSession, checkpoint, operator)
+    return changes_of(stored.values(), wanted)
 
 
 def _partitions(query: Query) -> int:

@@ -95,12 +95,12 @@ class State:
         return OnePartition(partition, max(there)) if there else None
 
 
-def headers(spark: SparkSession, path: str, batch: int | None = None) -> dict[int, Header]:
-    """Return the headers of a checkpoint with one windowed aggregation, by bucket label.
+def headers(spark: SparkSession, path: str, operator: int | None = None) -> dict[int, Header]:
+    """Return the headers of a windowed aggregation in a checkpoint after its last micro-batch, by bucket label.
 
-    `batch` is the micro-batch, by default the last one. Raises InvalidValue, InvalidType, StateMismatch.
+    `operator` selects one of several windowed aggregations. Raises InvalidValue, InvalidType, StateMismatch.
     """
-    texts = of_one_batch(lambda: state(spark, path, batch), lambda found: found.texts)
+    texts = of_one_batch(lambda: state(spark, path, operator=operator), lambda found: found.texts)
     return {label: Header.from_text(text) for label, text in texts.items()}
 
 

@@ -441,6 +441,26 @@ def test_few_keys_of_a_checkpoint_of_format_7_are_read_from_all_partitions(bucke
     assert (found is None) == (buckets == "7")
 
 
+def test_one_of_several_aggregations_is_asked(spark, tmp_path):
+    """Two aggregations of one query: each definition goes on with its own, and `operator` says which that is."""
+    write(tmp_path / "files", 0, 2)
+    definitions = [definition(spark, tmp_path / "files", tumbling(f"{size} seconds")) for size in (20, 30)]
+    one, other = (each.dataframe().select("world", "window", "records") for each in definitions)
+    writer = one.unionAll(other).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination(300)
+    assert not query.exception()
+    checkpoint, own = str(tmp_path / "checkpoint"), []
+    for each, size in zip(definitions, (20, 30), strict=True):
+        with pytest.raises(InvalidValue, match="Say which one is meant, for example operator=0"):
+            each.changes(checkpoint)
+        (number,) = (number for number in (0, 1) if not each.changes(checkpoint, operator=number))
+        assert "cut" in [change.what for change in each.changes(checkpoint, operator=1 - number)]
+        assert describe(spark, checkpoint, operator=number).windows == (f"{size} seconds every {size} seconds",)
+        own.append(number)
+    assert sorted(own) == [0, 1]
+
+
 @pytest.fixture
 def few_kept(spark):
     """Old micro-batches are removed as soon as Spark may."""
