@@ -251,8 +251,8 @@ class Definition:
 
         The columns are those of bounded input, then `as_of`, the micro-batch and its watermark, and `closed`, whether
         that watermark has closed the window. Everything is read during this call, from one committed micro-batch:
-        `batch`, by default the last one. If the query removes it meanwhile, the lookup is repeated once with the last
-        one. Triggers have no effect.
+        `batch`, by default the last one. If the query removes the last one meanwhile, the lookup is repeated once with
+        the one that is then the last; a `batch` that it removes meanwhile is an error. Triggers have no effect.
 
         `keys` are values, tuples if there are several key columns, or a DataFrame of these columns. `starts` are the
         first and the last instant at which windows may start, both included; None means no limit. `latest=True`

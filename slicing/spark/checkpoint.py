@@ -1,8 +1,9 @@
 """Reads the state of a query after one micro-batch from its checkpoint, with Spark's public data sources for state.
 
-Nothing is written, and the query may be running. A running query removes old micro-batches: if the micro-batch that is
-read is removed before the answer is complete, the last micro-batch is read instead, once. If Spark fails although no
-micro-batch was committed, the same micro-batch is read again: the query may have been writing the commit log.
+Nothing is written, and the query may be running. A running query removes old micro-batches: if the last micro-batch is
+removed before the answer is complete, the one that is the last then is read instead, once. A micro-batch that was asked
+for by its number is never replaced by another one. If Spark fails although no micro-batch was committed, the same
+micro-batch is read again: the query may have been writing the commit log.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -100,7 +101,7 @@ def headers(spark: SparkSession, path: str, operator: int | None = None) -> dict
 
     `operator` selects one of several windowed aggregations. Raises InvalidValue, InvalidType, StateMismatch.
     """
-    texts = of_one_batch(lambda: state(spark, path, operator=operator), lambda found: found.texts)
+    texts = of_one_batch(lambda batch: state(spark, path, batch, operator), lambda found: found.texts)
     return {label: Header.from_text(text) for label, text in texts.items()}
 
 
@@ -129,19 +130,23 @@ def state(spark: SparkSession, path: str, batch: int | None = None, operator: in
     return State(spark, path, found["operatorId"], found["numPartitions"], first, last, chosen)
 
 
-def of_one_batch(opened: Callable[[], State], ask: Callable[[State], Answer]) -> Answer:
-    """Return `ask(opened())`, an answer from a single micro-batch; repeat it if a running query interferes.
+def of_one_batch(
+    opened: Callable[[int | None], State], ask: Callable[[State], Answer], batch: int | None = None
+) -> Answer:
+    """Return `ask(opened(batch))`, an answer from a single micro-batch; repeat it if a running query interferes.
 
-    If it fails after another micro-batch was committed, the state may have been removed while it was read: the last
-    micro-batch is asked instead, once. If Spark fails and no micro-batch was committed, the same one is asked again.
-    Raises the error of the last attempt.
+    `opened` returns the state after a micro-batch, None for the last one. If the answer fails after another micro-batch
+    was committed, the state may have been removed while it was read. The last micro-batch is then asked instead, once;
+    but not in place of a `batch` that was asked for: its removal is an error. If Spark fails and no micro-batch was
+    committed, the same one is asked again. Raises InvalidValue if `batch` was removed, else the error of the last
+    attempt.
     """
-    chosen, moved = opened(), False
+    chosen, moved = opened(batch), False
     for pause in PAUSES:
         try:
             return ask(chosen)
         except (PySparkException, SlicingError) as error:
-            newest = opened()
+            newest = _still_there(opened(None), batch)
             if newest.batch != chosen.batch:
                 if moved:
                     raise
@@ -152,6 +157,19 @@ def of_one_batch(opened: Callable[[], State], ask: Callable[[State], Answer]) ->
                 chosen = newest  # older micro-batches may have been removed
                 time.sleep(pause)
     return ask(chosen)
+
+
+def _still_there(newest: State, batch: int | None) -> State:
+    """Return the state after `batch`, None for the last one, by the newest state. Raises InvalidValue if it is gone."""
+    if batch is None:
+        return newest
+    if batch < newest.first:
+        raise InvalidValue(
+            f"micro-batch {batch} was removed by the running query while it was read; the checkpoint has "
+            f"{newest.first} to {newest.last} now. Ask for one of these, or leave `batch` out. How many there are is "
+            "set by `spark.sql.streaming.minBatchesToRetain`."
+        )
+    return replace(newest, batch=batch)
 
 
 def _operators(spark: SparkSession, path: str) -> list[Any]:

@@ -28,7 +28,7 @@ def describe(
     """
     if not hasattr(type(spark), "readStream"):
         raise InvalidType(f"`describe` takes the session first: `describe(spark, checkpoint)`; got {excerpt(spark)}.")
-    return of_one_batch(lambda: state(spark, checkpoint, batch, operator), _described)
+    return of_one_batch(lambda at: state(spark, checkpoint, at, operator), _described, batch)
 
 
 def _spread(buckets: Sequence[BucketState], partitions: int) -> str:

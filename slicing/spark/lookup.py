@@ -217,7 +217,9 @@ def lookup(
     )
     shown = shown_by(query if other is None else other, query.shape, asked)
     return checkpoint.of_one_batch(
-        lambda: checkpoint.state(spark, path, batch, operator), LookupRequest(query, shown, look, buckets).answered
+        lambda at: checkpoint.state(spark, path, at, operator),
+        LookupRequest(query, shown, look, buckets).answered,
+        batch,
     )
 
 

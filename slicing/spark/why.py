@@ -103,7 +103,7 @@ def why(
     question = Question(
         LookupRequest(query, of, look, buckets), given, at, None if end is None else _instant("end", end)
     )
-    return checkpoint.of_one_batch(lambda: checkpoint.state(spark, path, batch, operator), question.answered)
+    return checkpoint.of_one_batch(lambda at: checkpoint.state(spark, path, at, operator), question.answered, batch)
 
 
 def _key(query: Query, given: Any) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 from pyspark.errors import PySparkException
 
-from slicing.errors import StateMismatch
+from slicing.errors import InvalidValue, StateMismatch
 from slicing.spark import checkpoint
 from slicing.spark.checkpoint import of_one_batch
 
@@ -14,9 +14,11 @@ GONE, REFUSED = PySparkException("[STDS_COMMITTED_BATCH_UNAVAILABLE] gone"), Sta
 
 @dataclass(frozen=True)
 class At:
-    """A state of which only the micro-batch is known."""
+    """A state of which only micro-batches are known: the one that is read, the oldest and the newest."""
 
     batch: int
+    first: int
+    last: int
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +26,11 @@ def no_pauses(monkeypatch):
     monkeypatch.setattr(checkpoint.time, "sleep", lambda seconds: None)
 
 
-def asked(batches, failures):
-    """The micro-batches that are asked, where the last one is `batches` in turn and these failures are met."""
+def asked(batches, failures, batch=None):
+    """The micro-batches that are asked, where the newest is `batches` in turn and these failures are met.
+
+    The checkpoint has two micro-batches.
+    """
     opened, left, seen = iter(batches), list(failures), []
 
     def ask(state):
@@ -34,7 +39,11 @@ def asked(batches, failures):
             raise failure
         return seen
 
-    return of_one_batch(lambda: At(next(opened)), ask)
+    def state(at):
+        newest = next(opened)
+        return At(newest if at is None else at, newest - 1, newest)
+
+    return of_one_batch(state, ask, batch)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +74,13 @@ def test_the_last_failure_is_raised(batches, failures, error):
     """What is refused without a new micro-batch is refused at once; a second new micro-batch is not taken."""
     with pytest.raises(error):
         asked(batches, failures)
+
+
+def test_no_other_micro_batch_is_taken_for_the_one_that_was_asked_for():
+    """It is asked again as long as it is there; else the error says that it has been removed meanwhile."""
+    assert asked([3, 4], [GONE], batch=3) == [3, 3]
+    for failure in (GONE, REFUSED):
+        with pytest.raises(InvalidValue, match=r"micro-batch 3 was removed .* the checkpoint has 4 to 5"):
+            asked([4, 5], [failure], batch=3)
+    with pytest.raises(StateMismatch):
+        asked([3, 4], [REFUSED], batch=3)
