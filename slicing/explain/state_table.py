@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from slicing.drawing.html import table
 from slicing.state.format.header import PER_GROUP, SAME, Header, Result, covered
+from slicing.state.format.list_names import COUNTS, KEYS, MEMORY, PENDING, STATE, VALUES
 from slicing.windows.time.durations import show, show_instant
 
 MOST_SHOWN = 10
 """The maximum number of buckets, and of keys, in the table, largest first."""
 _COLUMNS = ("bucket", "keys", "slices", "pages", "bytes")
 _OF_KEYS = ("largest keys", "bucket", "slices", "records", "bytes")
+_OF_TRIGGERS = {
+    PENDING: "records since the last firing",
+    COUNTS: "record counts by slice",
+    KEYS: "record counts by key",
+    MEMORY: "memory of conditions by window",
+    VALUES: "memory of conditions by window, with values",
+    STATE: "fields of the trigger by window",
+}
+"""The content of the lists of a trigger's state."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,27 @@ class KeyState:
         return self.key, str(self.bucket), *(f"{number:,}" for number in (self.slices, self.records, self.bytes))
 
 
+@dataclass(frozen=True)
+class TriggerState:
+    """A part of the trigger's state: its content in words, and its pages and bytes in all buckets together."""
+
+    content: str
+    pages: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.content}: {self.pages:,} pages, {self.bytes:,} bytes"
+
+
+def trigger_state_of(lists: Iterable[tuple[str, int, int]]) -> tuple[TriggerState, ...]:
+    """Return the state of the trigger from the names of its lists in buckets, each with its pages and bytes."""
+    pages, sizes = Counter[str](), Counter[str]()
+    for name, count, size in lists:
+        pages[name] += count
+        sizes[name] += size
+    return tuple(TriggerState(text, pages[name], sizes[name]) for name, text in _OF_TRIGGERS.items() if pages[name])
+
+
 def largest_of(keys: Iterable[KeyState]) -> tuple[KeyState, ...]:
     """Return the ten keys with most bytes, largest first."""
     return tuple(sorted(keys, key=lambda each: (-each.bytes, each.bucket, each.key))[:MOST_SHOWN])
@@ -61,9 +93,11 @@ def largest_of(keys: Iterable[KeyState]) -> tuple[KeyState, ...]:
 class StateTable:
     """The result of `describe`: a checkpoint after one micro-batch, with its buckets and its damage.
 
-    `watermark` is in microseconds, None before the first one. `results` names the input columns and the partial of each
-    result. `windows` and `cut` (the slices) are shown as stored. `largest_keys` has at most ten keys, the largest
-    first.
+    `formats` has the numbers of the formats of its headers: more than one if some buckets have no new records since an
+    update. `watermark` is in microseconds, None before the first one. `results` names the input columns and the partial
+    of each result. `windows` and `cut` (the slices) are shown as stored. `largest_keys` has at most ten keys, the
+    largest first. `trigger` names triggers of your own, with the fields of their states; `trigger_state` has the state
+    of any trigger, and is empty if it needs none.
     """
 
     checkpoint: str
@@ -77,6 +111,9 @@ class StateTable:
     spread: str = ""
     damage: tuple[str, ...] = ()
     largest_keys: tuple[KeyState, ...] = ()
+    formats: tuple[int, ...] = ()
+    trigger: tuple[str, ...] = ()
+    trigger_state: tuple[TriggerState, ...] = ()
 
     @property
     def skew(self) -> float:
@@ -95,12 +132,15 @@ class StateTable:
         total = [f"{sum(getattr(each, name) for each in self.buckets):,} {name}" for name in ("keys", "pages", "bytes")]
         found = [
             ("checkpoint", self.checkpoint),
+            ("format", " and ".join(map(str, self.formats))),
             ("micro-batch", str(self.micro_batch)),
             ("watermark", "none" if self.watermark is None else show_instant(self.watermark)),
             ("keys", ", ".join(self.keys)),
             *(("result", result) for result in self.results),
             *(("windows", windows) for windows in self.windows),
             ("slices", self.cut),
+            *(("trigger", trigger) for trigger in self.trigger),
+            *(("trigger state", str(part)) for part in self.trigger_state),
             ("buckets", self.spread),
             ("in all", ", ".join(total)),
             ("skew", f"{self.skew:.2f} (bytes of the largest bucket, by the average)"),
@@ -149,6 +189,12 @@ def facts_of(head: Header) -> dict[str, object]:
         "windows": tuple(_windows(family.spec) for family in head.families if family.spec),
         "cut": "; ".join(map(_edges, head.layout["cut"][1])) if "cut" in head.layout else "",
     }
+
+
+def triggers_of(heads: Iterable[Header]) -> tuple[str, ...]:
+    """Return the triggers that the headers of buckets name, each with the fields of its state."""
+    named = (head.trigger for head in heads if head.trigger)
+    return tuple(dict.fromkeys(f"{name} with {', '.join(fields)}" for name, *fields in named))
 
 
 def _of(result: Result) -> str:

@@ -7,12 +7,21 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from slicing.errors import InvalidType, excerpt, raised
-from slicing.explain.state_table import BucketState, KeyState, StateTable, facts_of, largest_of, slices_of
+from slicing.explain.state_table import (
+    BucketState,
+    KeyState,
+    StateTable,
+    facts_of,
+    largest_of,
+    slices_of,
+    trigger_state_of,
+    triggers_of,
+)
 from slicing.spark.checkpoint import State, of_one_batch, state
 from slicing.spark.ddl import struct_of
 from slicing.spark.labels import hash_of
 from slicing.stages.measuring import SCHEMA, Measure
-from slicing.state.format.header import Header
+from slicing.state.format.header import Header, stored_format
 
 
 def describe(
@@ -43,8 +52,10 @@ def _spread(buckets: Sequence[BucketState], partitions: int) -> str:
 def _described(found: State) -> StateTable:
     heads: dict[int, Header] = {}
     damage: list[str] = []
+    formats: set[int] = set()
     for label, text in sorted(found.texts.items()):
         try:
+            formats.add(stored_format(text))
             heads[label] = Header.from_text(text)
         except Exception as error:  # damaged bytes may raise any error
             damage.append(f"the header of bucket {label}: {raised(error)}")
@@ -70,5 +81,10 @@ def _described(found: State) -> StateTable:
             for each in row.largest
         ),
         damage=tuple(damage),
+        formats=tuple(sorted(formats)),
+        trigger=triggers_of(heads.values()),
+        trigger_state=trigger_state_of(
+            (part["list"], part["pages"], part["bytes"]) for row in rows.values() for part in row.trigger
+        ),
         **facts,  # type: ignore[arg-type]
     )

@@ -6,18 +6,31 @@ import sys
 import tarfile
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from golden.checkpoint import ADVANCE, HERE, SCHEMA, SEEN, SIZE, START, moved, records, write
 from golden.make import load
 
 import combinators as C
-from slicing import InvalidType, InvalidValue, StateMismatch, describe, group_by, hopping, session, tumbling
+from slicing import (
+    InvalidType,
+    InvalidValue,
+    StateMismatch,
+    Trigger,
+    describe,
+    group_by,
+    hopping,
+    on_close,
+    session,
+    tumbling,
+)
 from slicing.cli.command import FAILED, REFUSED
 from slicing.cli.main import main
 from slicing.engines.looking import Look
@@ -27,12 +40,13 @@ from slicing.state.format.buckets import Buckets
 from slicing.state.format.header import Header
 
 
-def definition(spark, directory, window=None, per_batch=1):
+def definition(spark, directory, window=None, per_batch=1, trigger=None):
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", per_batch).json(str(directory))
     window = window or hopping(f"{SIZE} seconds", f"{ADVANCE} seconds")
     return (
         group_by(stream.withWatermark("ts", "20 seconds"), "world")
         .window(window, time="ts")
+        .emit(trigger or on_close())
         .define(records=C.count(), total=C.sum("n"), most=C.max("s"), mean=C.mean("n"))
     )
 
@@ -140,6 +154,8 @@ def test_the_state_of_a_checkpoint_is_described(spark, stopped):
     assert state.skew >= 1
     assert "<table>" in state._repr_html_()
     assert not state.damage
+    assert state.formats == (8,)
+    assert state.trigger == state.trigger_state == (), "windows fire when they close"
 
 
 @pytest.mark.slow
@@ -416,7 +432,8 @@ def test_a_checkpoint_of_format_7_can_be_asked_and_described(spark, tmp_path):
     emitted = json.loads((tmp_path / "rows.json").read_text())
     assert not rows.keys() & {(world, start) for world, start, *_ in emitted}
     assert len(rows) > 10
-    assert describe(spark, str(tmp_path / "checkpoint")).keys == ("world bigint",)
+    state = describe(spark, str(tmp_path / "checkpoint"))
+    assert (state.keys, state.formats) == (("world bigint",), (7,))
 
 
 @pytest.mark.parametrize("buckets", ["7", "renewed"])
@@ -459,6 +476,31 @@ def test_one_of_several_aggregations_is_asked(spark, tmp_path):
         assert describe(spark, checkpoint, operator=number).windows == (f"{size} seconds every {size} seconds",)
         own.append(number)
     assert sorted(own) == [0, 1]
+
+
+def nth(state):
+    """A trigger that fires windows with five records or more; `state` has the field `seen`."""
+
+    def on_records(self, windows, at):
+        windows["seen"] = windows["seen"] + windows.came
+        return np.where(windows["seen"] >= 5, self.FIRE, self.CONTINUE)
+
+    return dataclass(frozen=True)(type("Nth", (Trigger,), {"on_records": on_records, "state": state}))()
+
+
+def test_the_state_of_an_own_trigger_is_described(spark, tmp_path):
+    write(tmp_path / "files", 0, 2)
+    made = definition(spark, tmp_path / "files", tumbling("30 seconds"), trigger=nth("seen bigint"))
+    writer = made.dataframe().writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination(300)
+    assert not query.exception()
+    state = describe(spark, str(tmp_path / "checkpoint"))
+    assert state.trigger == ("Nth with seen bigint",)
+    parts = {part.content: part for part in state.trigger_state}
+    assert parts.keys() == {"record counts by slice", "fields of the trigger by window"}
+    assert all(0 < part.pages < part.bytes for part in parts.values())
+    assert "trigger state" in str(state)
 
 
 @pytest.fixture

@@ -10,7 +10,17 @@ from golden.every_kind import BRIEF, SCENARIOS, Line, micro_batches
 from slicing.content.codec import decode_text
 from slicing.content.packing import unsealed
 from slicing.engines.looking import Look
-from slicing.explain.state_table import BucketState, KeyState, StateTable, facts_of, largest_of, slices_of
+from slicing.explain.state_table import (
+    BucketState,
+    KeyState,
+    StateTable,
+    TriggerState,
+    facts_of,
+    largest_of,
+    slices_of,
+    trigger_state_of,
+    triggers_of,
+)
 from slicing.stages.measuring import Measure
 from slicing.state import bucket_cache
 from slicing.state.format.header import Header, Result
@@ -140,6 +150,47 @@ def test_a_field_that_another_result_stores_is_told_by_its_columns():
         {1: [9]},
     )
     assert facts_of(head)["results"] == ("of fee: m int, n bigint stored with the result of price, version 2",)
+
+
+@pytest.mark.parametrize("emission", ["early by ticks", "early by records"])
+def test_the_state_of_a_trigger_is_counted_by_its_lists(emission):
+    line = fed(f"hopping, combined, {emission}")
+    (row,) = measured(line.store.pages, {7: line.store.text})
+    head = Header.from_text(line.store.text)
+    lists = {name.removeprefix("early "): each for name, each in head.lists.items() if name.startswith("early ")}
+    assert lists
+    assert {each["list"]: (each["pages"], each["bytes"]) for each in row["trigger"]} == {
+        name: (len(entries), sum(len(line.store.pages[f"p{entry[0]}"]) for entry in entries))
+        for name, entries in lists.items()
+    }
+
+
+def test_a_trigger_that_fires_windows_when_they_close_has_no_state():
+    line = fed("hopping, combined, on close")
+    (row,) = measured(line.store.pages, {7: line.store.text})
+    assert row["trigger"] == []
+
+
+def test_the_state_of_a_trigger_is_described():
+    plain, own = (Header.from_text(fed("hopping, combined, on close").store.text) for _ in range(2))
+    own.trigger = ["Nth", "seen bigint", "high double"]
+    assert triggers_of([plain, own, own]) == ("Nth with seen bigint, high double",)
+    lists = trigger_state_of([("state", 1, 1200), ("counts", 1, 100), ("state", 2, 34)])
+    assert lists == (
+        TriggerState("record counts by slice", 1, 100),
+        TriggerState("fields of the trigger by window", 3, 1234),
+    )
+    table = StateTable("place", 0, None, (), trigger=triggers_of([own]), trigger_state=lists, formats=(7, 8))
+    facts = [
+        ("format", "7 and 8"),
+        ("trigger", "Nth with seen bigint, high double"),
+        ("trigger state", "record counts by slice: 1 pages, 100 bytes"),
+        ("trigger state", "fields of the trigger by window: 3 pages, 1,234 bytes"),
+    ]
+    assert [fact for fact in table.facts if fact[0] in ("format", "trigger", "trigger state")] == facts
+    for name, text in facts:
+        assert f"{name:15}{text}" in str(table)
+        assert f">{text}</td>" in table._repr_html_()
 
 
 def test_buckets_are_shown_by_size():

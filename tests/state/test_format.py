@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from golden.make import load
 from oracle import FINGERPRINT, evenly, hopping, shape_of
 from test_state import WITH_ORDER, warm, watermark_of
 
@@ -20,7 +21,7 @@ from slicing.content.packing import sealed, unsealed
 from slicing.errors import InvalidType, StateMismatch
 from slicing.state import slice_groups
 from slicing.state.format.fingerprint import Fingerprint, fingerprint_of, layout_of
-from slicing.state.format.header import FamilyState, Header, Result, SliceGroup, from_runs, to_runs
+from slicing.state.format.header import FamilyState, Header, Result, SliceGroup, from_runs, stored_format, to_runs
 from slicing.state.slice_groups import slices_per_group
 from slicing.windows.time.slices import Slicing
 
@@ -49,6 +50,13 @@ def test_a_header_reads_back():
     assert head.lists
     assert Header.from_text(head.to_text()) == head
     assert Header.from_text(head.to_text()).to_text() == stream.store.text
+
+
+def test_the_format_is_known_of_headers_that_cannot_be_read():
+    text = header().to_text()
+    assert stored_format(text) == 8
+    assert stored_format(rewritten(text, lambda found: {**found, "format": 9})) == 9
+    assert stored_format(load("every7")["scenarios"]["hopping, combined, on close"]["header"]) == 7
 
 
 def test_the_fields_of_a_header_are_named():

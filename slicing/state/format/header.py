@@ -256,8 +256,7 @@ class Header:
 
         Raises StateMismatch for other formats, and for unknown or missing fields.
         """
-        content = json.loads(zlib.decompress(base64.b64decode(unsealed(text) if is_sealed(text) else text)))
-        version = content[0] if isinstance(content, list) else content.pop("format")
+        version, content = _read(text)
         if version == format7.FORMAT:
             content = format7.renewed(content)
         elif version != FORMAT:
@@ -462,6 +461,17 @@ def _renamed(field: str, places: dict[str, str]) -> str:
     """Return a field of a result; a shared field refers to the other result by its position, not by its id."""
     name, same, other = field.partition(SAME)
     return f"{name}{same}{places[other]}" if same else field
+
+
+def _read(text: str) -> tuple[Any, Any]:
+    """Return the format number and the content of a stored header. Formats before 7 may be lists."""
+    content = json.loads(zlib.decompress(base64.b64decode(unsealed(text) if is_sealed(text) else text)))
+    return content[0] if isinstance(content, list) else content.pop("format"), content
+
+
+def stored_format(text: str) -> int:
+    """Return the number of the format in which a header is stored, also of one that this version cannot read."""
+    return int(_read(text)[0])
 
 
 RESTORE = "The checkpoint is damaged: restore a copy of it, or start with a new one."

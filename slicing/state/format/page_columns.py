@@ -1,4 +1,4 @@
-"""The number of columns of each page, computed from the header alone, without the aggregates of the query."""
+"""The lists and the column counts of pages, computed from the header alone, without the aggregates of the query."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def columns_of(head: Header) -> dict[str, int]:
                 columns = sum(_count(head, entry[4], each) - OWN for each in contents)
                 found[f"p{entry[0]}"] = OWN + columns + _MARKS.get(of, 0)
     return found
+
+
+def lists_of(head: Header) -> dict[str, str]:
+    """Return the name of the list of each page that is in one, by the name of the page."""
+    return {f"p{entry[0]}": name for name, entries in head.lists.items() for entry in entries}
 
 
 def _of_slices(head: Header) -> Iterator[Entry]:
