@@ -80,16 +80,16 @@ def keys_in_text(schema: pa.Schema, text: str) -> pa.Table:
     return pa.table(unpack(body.slice(0, size), schema), schema=schema)
 
 
-def counts_in_text(schema: pa.Schema, text: str, columns: int) -> tuple[pa.Table, Array, Array]:
-    """Return the distinct keys of a block in text form, and the numbers of rows and of records of each: `int64[n]`.
+def rows_in_text(schema: pa.Schema, text: str, columns: int) -> tuple[pa.Table, Array, Array, Array]:
+    """Return the distinct keys of a block in text form, and of each row the code of its key, its slice and its records.
 
-    `columns` is the number of columns of its rows; their types need not be known.
+    The last three are `int64[n]`. `columns` is the number of columns of the rows; their types need not be known.
     """
     size, body = _body(from_text(text))
     names = pa.table(unpack(body.slice(0, size), schema), schema=schema)
     slices, steps, records = unpack_first(body.slice(size), 3, columns)
     keys = np.cumsum(steps) - _since_first(slices) * len(names)
-    return names, np.bincount(keys, minlength=len(names)), np.bincount(keys, records, len(names)).astype(np.int64)
+    return names, keys, slices, records
 
 
 def _since_first(slices: Array) -> Array:

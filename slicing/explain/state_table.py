@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TypeVar
 
 from slicing.drawing.html import table
 from slicing.state.format.header import PER_GROUP, SAME, Header, Result, covered
 from slicing.state.format.list_names import COUNTS, KEYS, MEMORY, PENDING, STATE, VALUES
 from slicing.windows.time.durations import show, show_instant
 
+Place = TypeVar("Place")
 MOST_SHOWN = 10
 """The maximum number of buckets, and of keys, in the table, largest first."""
 _COLUMNS = ("bucket", "keys", "slices", "pages", "bytes")
@@ -46,9 +48,10 @@ class BucketState:
 
 @dataclass(frozen=True)
 class KeyState:
-    """The state of a key, named by its text: the slices with its records, the number of these records, and bytes.
+    """The state of a key, named by its text: the distinct slices with its records, these records, and bytes.
 
-    The bytes are the share of the key's rows in the bytes of their pages. A window without slices counts as one slice.
+    The bytes are the share of the key's rows in the bytes of their pages. A merged slice counts as one, and so does a
+    window without slices; of sessions, each stored part with a start of its own counts.
     """
 
     bucket: int
@@ -84,9 +87,10 @@ def trigger_state_of(lists: Iterable[tuple[str, int, int]]) -> tuple[TriggerStat
     return tuple(TriggerState(text, pages[name], sizes[name]) for name, text in _OF_TRIGGERS.items() if pages[name])
 
 
-def largest_of(keys: Iterable[KeyState]) -> tuple[KeyState, ...]:
-    """Return the ten keys with most bytes, largest first."""
-    return tuple(sorted(keys, key=lambda each: (-each.bytes, each.bucket, each.key))[:MOST_SHOWN])
+def largest_of(keys: Mapping[Place, KeyState]) -> dict[Place, KeyState]:
+    """Return the ten keys with most bytes, largest first, by their places, which may be anything."""
+    order = sorted(keys.items(), key=lambda item: (-item[1].bytes, item[1].bucket, item[1].key))
+    return dict(order[:MOST_SHOWN])
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 from slicing.errors import InvalidType, excerpt, raised
 from slicing.explain.state_table import (
@@ -20,7 +22,7 @@ from slicing.explain.state_table import (
 from slicing.spark.checkpoint import State, of_one_batch, state
 from slicing.spark.ddl import struct_of
 from slicing.spark.labels import hash_of
-from slicing.stages.measuring import SCHEMA, Measure
+from slicing.stages.measuring import SCHEMA, SLICES_SCHEMA, CountSlices, Measure
 from slicing.state.format.header import Header, stored_format
 
 
@@ -32,8 +34,9 @@ def describe(
     It describes one committed micro-batch, by default the last; the query may be running. Damaged headers and pages are
     named and left out. `operator` is the id of the stateful operator, if the query has several windowed aggregations.
 
-    Cost: Spark reads the state of all partitions, and the keys of all pages are decoded. Raises InvalidValue,
-    InvalidType.
+    Cost: Spark reads the state of all partitions, and the keys of all pages are decoded. If large keys may have rows of
+    a slice in several pages, it reads the state a second time, and counts the slices of these keys only. Raises
+    InvalidValue, InvalidType.
     """
     if not hasattr(type(spark), "readStream"):
         raise InvalidType(f"`describe` takes the session first: `describe(spark, checkpoint)`; got {excerpt(spark)}.")
@@ -47,6 +50,34 @@ def _spread(buckets: Sequence[BucketState], partitions: int) -> str:
         sizes[int(hash_of(bucket.label)) % partitions] += bucket.bytes
     most = f", {max(sizes) * partitions / sum(sizes):.2f} of the average in the largest" if sum(sizes) else ""
     return f"{len(buckets)} over {partitions} shuffle partitions{most}"
+
+
+def _largest_keys(found: State, headers: Mapping[int, str], rows: Iterable[Row]) -> tuple[KeyState, ...]:
+    """Return the ten keys with most bytes. A slice may have rows in several pages, so slices are counted separately."""
+    keys = largest_of(
+        {
+            (row["bucket"], each["hash"]): KeyState(
+                row["bucket"], each["key"], each["rows"], each["records"], each["bytes"]
+            )
+            for row in rows
+            for each in row["largest"]
+        }
+    )
+    slices = _slices_of_keys(found, headers, [place for place, key in keys.items() if key.slices > 1])
+    return tuple(replace(key, slices=slices.get(place, key.slices)) for place, key in keys.items())
+
+
+def _slices_of_keys(
+    found: State, headers: Mapping[int, str], places: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], int]:
+    """Return the number of distinct slices of some keys, given and returned by their bucket and their hash."""
+    if not places:
+        return {}
+    keys = {label: [number for bucket, number in places if bucket == label] for label, _ in places}
+    count = CountSlices({label: headers[label] for label in keys}, keys)
+    pages = found.pages().where(F.col("bucket").isin(*keys))
+    rows = pages.mapInArrow(count, struct_of(SLICES_SCHEMA)).collect()
+    return {(row["bucket"], row["hash"]): row["slices"] for row in rows}
 
 
 def _described(found: State) -> StateTable:
@@ -75,11 +106,7 @@ def _described(found: State) -> StateTable:
         found.batch,
         watermark or None,
         tuple(buckets),
-        largest_keys=largest_of(
-            KeyState(row.bucket, each["key"], each["rows"], each["records"], each["bytes"])
-            for row in rows.values()
-            for each in row.largest
-        ),
+        largest_keys=_largest_keys(found, measure.headers, rows.values()),
         damage=tuple(damage),
         formats=tuple(sorted(formats)),
         trigger=triggers_of(heads.values()),

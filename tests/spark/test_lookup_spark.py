@@ -1,6 +1,7 @@
 """Lookups in checkpoints of real queries, against the records that they have read."""
 
 import json
+import os
 import re
 import sys
 import tarfile
@@ -207,6 +208,27 @@ def test_the_largest_keys_of_a_checkpoint_are_described(spark, stopped):
         world: len({r[1] // ADVANCE for rows in records()[:SEEN] for r in rows if r[0] == world}) for world in (1, 2)
     }
     assert all(0 < each.slices <= kept[int(each.key)] for each in state.largest_keys if each.key != "None")
+
+
+def test_slices_of_the_largest_keys_are_counted_once(spark, tmp_path):
+    """Three micro-batches bring records of one slice of a key; the third one has another slice of it, too."""
+    files, checkpoint = tmp_path / "files", str(tmp_path / "checkpoint")
+    files.mkdir()
+    seconds_of = [[(1, 1), (2, 2)], [(1, 3)], [(1, 5), (1, 15)]]
+    for number, rows in enumerate(seconds_of):
+        lines = [{"world": world, "ts": _instant(START + at), "n": 1, "s": "a"} for world, at in rows]
+        (files / f"f{number}.json").write_text("\n".join(map(json.dumps, lines)))
+        os.utime(files / f"f{number}.json", (1e9 + number, 1e9 + number))
+    writer = definition(spark, files).dataframe().writeStream.format("noop").option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination(300)
+    assert not query.exception()
+    found = {each.key: (each.slices, each.records) for each in describe(spark, checkpoint).largest_keys}
+    assert found == {"1": (2, 4), "2": (1, 1)}
+
+
+def _instant(second):
+    return datetime.fromtimestamp(second, UTC).isoformat()
 
 
 def test_the_command_line_describes_a_checkpoint(spark, stopped, monkeypatch, capsys):

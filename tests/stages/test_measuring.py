@@ -1,11 +1,11 @@
 """What the pages of a bucket take, against its records; and what is said of damaged ones."""
 
-from collections import Counter
-from functools import cache
+from collections import Counter, defaultdict
+from functools import cache, partial
 
 import pyarrow as pa
 import pytest
-from golden.every_kind import BRIEF, SCENARIOS, Line, micro_batches
+from golden.every_kind import BEGIN, BRIEF, SCENARIOS, SECOND, Line, micro_batches
 
 from slicing.content.codec import decode_text
 from slicing.content.packing import unsealed
@@ -21,17 +21,17 @@ from slicing.explain.state_table import (
     trigger_state_of,
     triggers_of,
 )
-from slicing.stages.measuring import Measure
+from slicing.stages.measuring import CountSlices, Measure
 from slicing.state import bucket_cache
 from slicing.state.format.header import Header, Result
 
 
-def measured(pages, headers):
+def measured(pages, headers, measure=Measure):
     columns = [[7] * len(pages), list(pages), list(pages.values())]
     types = (pa.int32(), pa.string(), pa.string())
     arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, ["bucket", "page", "text"])
-    (found,) = Measure(headers)([batch.slice(0, 3), batch.slice(3)])
+    (found,) = measure(headers)([batch.slice(0, 3), batch.slice(3)])
     return found.to_pylist()
 
 
@@ -59,15 +59,23 @@ def test_keys_pages_and_bytes_are_counted(name):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", BRIEF)
 def test_the_largest_keys_are_those_of_most_rows(name, monkeypatch):
-    """Rows and records of each key are those of the blocks that the engine itself decodes to answer a lookup."""
-    line, decoded = fed(name), {}
+    """Rows, records and slices of each key are those of the blocks that the engine decodes to answer a lookup."""
+    line, decoded, slices = fed(name), {}, defaultdict(set)
+    page_of = {unsealed(text): page for page, text in line.store.pages.items()}
+    lists = Header.from_text(line.store.text).lists
+    list_of = {f"p{entry[0]}": each for each, entries in lists.items() for entry in entries}
 
     def decoding(shape, text):
         block = decode_text(shape, text)
         counts = Counter()
-        for key, records in zip(block.keys.tolist(), block.records.tolist(), strict=True):
-            counts[block.names["k0"][key].as_py(), "rows"] += 1
-            counts[block.names["k0"][key].as_py(), "records"] += records
+        part = list_of.get(page_of[text], "")
+        of_one_window = part.startswith("totals") or "window " in part
+        columns = (each.tolist() for each in (block.keys, block.index, block.records))
+        for code, index, records in zip(*columns, strict=True):
+            key = block.names["k0"][code].as_py()
+            slices[repr(key)].add((part, 0 if of_one_window else index))
+            counts[key, "rows"] += 1
+            counts[key, "records"] += records
         decoded[text] = counts
         return block
 
@@ -86,9 +94,30 @@ def test_the_largest_keys_are_those_of_most_rows(name, monkeypatch):
         return
     for key in {key for key, _ in counted}:
         assert found[repr(key)] == (counted[key, "rows"], counted[key, "records"])
+    keys = {each["hash"]: each["key"] for each in row["largest"]}
+    counted_slices = measured(pages, {7: line.store.text}, partial(CountSlices, keys={7: list(keys)}))
+    assert {keys[each["hash"]]: each["slices"] for each in counted_slices} == {
+        key: len(found) for key, found in slices.items()
+    }
     sizes = [each["bytes"] for each in row["largest"]]
     assert sizes == sorted(sizes, reverse=True)
     assert 0 < sum(sizes) <= row["bytes"]
+
+
+@pytest.mark.parametrize("most_held", [1, 64])
+def test_a_slice_with_rows_in_several_pages_is_counted_once(most_held, monkeypatch):
+    """Three micro-batches bring records of one slice, and a fourth one a record of the next slice."""
+    monkeypatch.setattr("slicing.stages.measuring.MOST_HELD", most_held)
+    line = Line("tumbling, combined, on close")
+    for second, keys in ((1, (1, 2)), (2, (1,)), (3, (1,)), (7, (1,))):
+        line.step([[BEGIN + second * SECOND, key, 1, "a", SECOND] for key in keys], 0, 0)
+    (row,) = measured(line.store.pages, {7: line.store.text})
+    assert {each["key"]: (each["rows"], each["records"]) for each in row["largest"]} == {"1": (4, 4), "2": (1, 1)}
+    keys = {each["hash"]: each["key"] for each in row["largest"]}
+    found = measured(line.store.pages, {7: line.store.text}, partial(CountSlices, keys={7: list(keys)}))
+    assert {keys[each["hash"]]: each["slices"] for each in found} == {"1": 2, "2": 1}
+    pages = {page: text[:-9] for page, text in line.store.pages.items()}
+    assert measured(pages, {7: line.store.text}, partial(CountSlices, keys={7: list(keys)})) == []
 
 
 def test_damaged_pages_are_named_and_the_others_counted():
@@ -195,7 +224,7 @@ def test_the_state_of_a_trigger_is_described():
 
 def test_buckets_are_shown_by_size():
     buckets = tuple(BucketState(at, 1, 2, 3, 100 * at) for at in range(12))
-    keys = largest_of(KeyState(1, str(at), 1, 2, 10 * at) for at in range(12))
+    keys = tuple(largest_of({at: KeyState(1, str(at), 1, 2, 10 * at) for at in range(12)}).values())
     table = StateTable("place", 5, 1_700_000_000_000_000, buckets, largest_keys=keys)
     assert [each.bytes for each in keys] == [10 * at for at in range(11, 1, -1)]
     assert "largest keys" in str(table)
