@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,11 @@ from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look, Pieces
 from slicing.engines.trigger_state import check_state, renew_state
-from slicing.engines.wide_rows import NOT_KEPT, check_lacking, step_separately, step_together
+from slicing.engines.wide_rows import check_lacking, step_separately, step_together
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.adapting import over_stored
+from slicing.state.format.changes import LACKING
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header, known_since
 from slicing.state.format.list_names import COUNTS, EARLY, MEMORY, PENDING, STATE, VALUES, parse
@@ -163,8 +164,6 @@ class Bucket:
     """
 
     shape: Shape
-    cannot_lack: ClassVar[str] = NOT_KEPT
-    """The reason why this engine cannot continue wide rows in which some windows lack records; empty if it can."""
 
     def __init__(self, fingerprint: Fingerprint, store: Store, trigger: Trigger, first: Sequence[int]):
         self.trigger, self.zones, self.fingerprint = trigger, fingerprint.zones, fingerprint
@@ -201,7 +200,7 @@ class Bucket:
                 state.added = state.next_to_fire > first_open(own)
         if wide:
             step_together(states, families, first_open)
-            check_lacking(states, self.cannot_lack or self.trigger.cannot_lack())
+            check_lacking(states, self.fingerprint.fixed.get(LACKING, ""))
         return self.known(shape).over(family)
 
     def _first_after_history(self, family: Family) -> int:

@@ -25,7 +25,6 @@ from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
 from slicing.engines.looking import Look
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.engines.sliced.family_windows import FamilyWindows
-from slicing.engines.wide_rows import NOT_KEPT
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import WINDOW
@@ -88,8 +87,6 @@ class MixedBucket(SlicedBucket):
     `trees` has one tree per aggregate, EAGER for eager ones, for one family after another. `arguments` has, for each
     aggregate, the positions of its columns among the values.
     """
-
-    cannot_lack = NOT_KEPT
 
     def __init__(
         self,

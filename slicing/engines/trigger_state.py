@@ -16,6 +16,7 @@ from slicing.aggregates.fields import Field, parse_fields
 from slicing.content.block import Block, Shape, concat
 from slicing.content.memory import newest, with_memory
 from slicing.errors import StateMismatch
+from slicing.state.format.changes import ANOTHER_FIELD, changed_fields
 from slicing.state.format.header import Header
 from slicing.state.format.list_names import STATE, parse
 from slicing.state.lists import PageLists
@@ -32,15 +33,11 @@ def check_state(head: Header, trigger: Trigger) -> None:
     if head.trigger == trigger.stored:
         return
     head.nonce = ""
-    if not isinstance(trigger, Own) or head.trigger[:1] != trigger.stored[:1]:
-        return
-    stored = {field.name: field for field in _fields(head)}
-    for field in trigger.fields:
-        if (old := stored.get(field.name)) and old.kind != field.kind:
-            raise StateMismatch(
-                f"`{field.name}` in the state of `{trigger.name}` is {old.kind} in the checkpoint, and {field.kind} "
-                "now. Give the field another name, so that it begins anew, or start with a new checkpoint."
-            )
+    for name, held, wanted in changed_fields(head.trigger, trigger.stored):
+        raise StateMismatch(
+            f"`{name}` in the state of `{trigger.stored[0]}` is {held} in the checkpoint, and {wanted} now. "
+            f"{ANOTHER_FIELD}"
+        )
 
 
 def renew_state(pages: Pages, shape: Shape, trigger: Trigger) -> None:

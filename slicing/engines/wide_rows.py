@@ -17,6 +17,7 @@ import numpy as np
 
 from slicing.assembly.results import Windows
 from slicing.errors import StateMismatch
+from slicing.state.format.changes import WHEN_WHOLE
 from slicing.state.format.header import FamilyState
 from slicing.windows.families.family import Family
 
@@ -30,8 +31,7 @@ def check_lacking(states: Sequence[FamilyState], why: str) -> None:
     """Raise StateMismatch if wide rows have windows that lack records and `why` gives a reason against them."""
     if why and any(state.whole is not None for state in states):
         raise StateMismatch(
-            f"Windows of wide rows were added that do not hold all their records yet, and {why}. "
-            "Go on with on_close() and the results as they were until the columns of all windows have values."
+            f"Windows of wide rows were added that do not hold all their records yet, and {why}. {WHEN_WHOLE}"
         )
 
 

@@ -272,7 +272,7 @@ def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
         query.shape, contents, columns, buckets.text, _TIMES[query.clock], time, query.adapt, fixed, states
     )
     codes = tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels)
-    return replace(found, codes=codes, retain=query.retain)
+    return replace(found, codes=codes, retain=query.retain, trigger=tuple(query.trigger.stored))
 
 
 def build(

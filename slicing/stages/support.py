@@ -153,17 +153,17 @@ class WindowSupport:
                 raise InvalidValue(f"`{name}` cannot be looked up: the state of {self.window} {cannot[name]}")
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
-        """Return the changes of a live checkpoint that these windows do not allow, each with the reason.
+        """Return the reasons to refuse a checkpoint, by the names in `slicing.state.format.changes`.
 
         Windows can be added to wide rows only if the state has slices, and only under some triggers: the columns of the
-        added windows are null until these windows have all their records.
+        added windows are null until these windows have all their records. Until then the trigger must be one of these.
         """
         if not self.window.wide:
             return {}
         if EAGER in trees:
-            return {changes.WINDOWS: f"refused: {NOT_KEPT}. Start with a new checkpoint."}
+            return {changes.WINDOWS: f"refused: {NOT_KEPT}. Start with a new checkpoint.", changes.LACKING: NOT_KEPT}
         if why := trigger.cannot_lack():
-            return {changes.WINDOWS: f"refused: {why}. Change them with on_close()."}
+            return {changes.WINDOWS: f"refused: {why}. Change them with on_close().", changes.LACKING: why}
         return {}
 
     @property

@@ -350,6 +350,9 @@ def test_wide_rows_stay_as_they_are_until_their_windows_are_whole(names, emissio
         query.wide_step(store, [(second * SECOND, 1, 1, "a")], (second - 2) * SECOND)
         is_whole = Header.from_text(store.text).families[2].whole is None
         other = Query([FIVE, THREE, TWENTY], names, emission, wide=True)
+        found = changes_of([Header.from_text(store.text)], other.fingerprint)
+        assert found.allowed == is_whole
+        assert ("wide rows" in [change.what for change in found]) != is_whole
         if is_whole:
             other.bucket(deepcopy(store))
         else:

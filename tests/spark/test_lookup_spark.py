@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from golden.checkpoint import ADVANCE, HERE, SCHEMA, SEEN, SIZE, START, moved, records, write
 from golden.make import load
+from pyspark.errors import StreamingQueryException
 
 import combinators as C
 from slicing import (
@@ -510,7 +511,8 @@ def nth(state):
     return dataclass(frozen=True)(type("Nth", (Trigger,), {"on_records": on_records, "state": state}))()
 
 
-def test_the_state_of_an_own_trigger_is_described(spark, tmp_path):
+def test_the_state_of_an_own_trigger_is_described_and_compared(spark, tmp_path):
+    """What a start refuses is in the list of differences beforehand."""
     write(tmp_path / "files", 0, 2)
     made = definition(spark, tmp_path / "files", tumbling("30 seconds"), trigger=nth("seen bigint"))
     writer = made.dataframe().writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -523,6 +525,16 @@ def test_the_state_of_an_own_trigger_is_described(spark, tmp_path):
     assert parts.keys() == {"record counts by slice", "fields of the trigger by window"}
     assert all(0 < part.pages < part.bytes for part in parts.values())
     assert "trigger state" in str(state)
+
+    assert not made.changes(str(tmp_path / "checkpoint"))
+    other = definition(spark, tmp_path / "files", tumbling("30 seconds"), trigger=nth("seen double"))
+    (change,) = other.changes(str(tmp_path / "checkpoint"))
+    assert (change.what, change.stored, change.wanted) == ("trigger state", "Nth: seen bigint", "seen double")
+    assert not change.allowed
+    write(tmp_path / "files", 2, 3)
+    writer = other.dataframe().writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(StreamingQueryException, match="is bigint in the checkpoint, and double now"):
+        writer.trigger(availableNow=True).start().awaitTermination(300)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ where the gap is over or where a record before has ended the last one.
 
 import copy
 import random
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from slicing.stages.execution_plan import Aggregation
 from slicing.stages.signalled import Signalled
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
+from slicing.state.format.changes import changes_of
+from slicing.state.format.header import Header
 from slicing.triggers.emission import early, on_close
 from slicing.windows.session import SESSION
 
@@ -313,6 +316,10 @@ def test_a_checkpoint_with_ended_sessions_refuses_a_trigger_that_does_not_end_th
     plain = Ended(WINDOWS["a gap"], on_close(), ends=False)
     with pytest.raises(StateMismatch, match=r"on_close\(\) does not keep them apart. Go on with early\(when"):
         plain.execution_plan.bucket(0, FINGERPRINT, one.store, on_close())
+    for trigger in (on_close(), early(when="marked", ends=True)):
+        wanted = replace(FINGERPRINT, fixed=support_of(WINDOWS["a gap"]).fixed(trigger, ()))
+        found = changes_of([Header.from_text(one.store.text)], wanted)
+        assert [(change.what, change.allowed) for change in found] == ([] if trigger.ends else [("trigger", False)])
 
 
 @pytest.mark.parametrize(

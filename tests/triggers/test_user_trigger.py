@@ -3,7 +3,7 @@
 import pickle
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -19,6 +19,8 @@ from test_early import EVERY_CONDITION, KINDS, fired
 from slicing import Trigger, draw, session, tumbling, unbounded
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
 from slicing.stages.support_of import support_of
+from slicing.state.format.changes import changes_of
+from slicing.state.format.header import Header
 from slicing.triggers.emission import early
 from slicing.triggers.own import own
 
@@ -245,6 +247,12 @@ def test_a_field_of_another_type_is_refused_by_name():
     one.emit(*next(each for each in batches if each[0]))
     with pytest.raises(StateMismatch, match=r"`seen` in the state of `Versioned` is bigint .*, and double now"):
         states(one, version(state="seen double"))
+    kept, other = (own(version(state=f"seen {kind}")).stored for kind in ("bigint", "double"))
+    assert not changes_of([Header.from_text(one.store.text)], replace(one.fingerprint, trigger=tuple(kept)))
+    (change,) = changes_of([Header.from_text(one.store.text)], replace(one.fingerprint, trigger=tuple(other)))
+    assert (change.stored, change.wanted) == ("Versioned: seen bigint", "seen double")
+    assert not change.allowed
+    assert "Give the field another name" in change.effect
 
 
 def test_the_state_of_another_trigger_is_not_taken_over():

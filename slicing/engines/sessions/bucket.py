@@ -46,8 +46,9 @@ from slicing.engines.sessions.open_rows import OpenRows
 from slicing.engines.sessions.session_memory import SessionMemory
 from slicing.errors import StateMismatch
 from slicing.profiling import ASSEMBLE, of_stage
+from slicing.state.format.changes import ENDING, has_ended_sessions
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EMITTED, ENDED, SESSIONS
+from slicing.state.format.list_names import EMITTED, SESSIONS
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.candidates import OF_CONDITIONS
@@ -140,10 +141,9 @@ class SessionBucket(Bucket):
 
     def _check_ended(self) -> None:
         """Raise StateMismatch if records have ended sessions of this checkpoint under another trigger."""
-        if f"{ENDED} {ENDED}" in self.head.lists:
+        if has_ended_sessions(self.head):
             raise StateMismatch(
-                f"records have ended sessions of this checkpoint, and {self.trigger} does not keep them apart. Go on "
-                "with early(when=..., ends=True), or start with a new checkpoint."
+                f"records have ended sessions of this checkpoint, and {self.trigger} does not keep them apart. {ENDING}"
             )
 
     def _closed_by(self, watermark: int, wait: int) -> int:

@@ -68,7 +68,6 @@ class SlicedBucket(Bucket):
 
     others: tuple[str, ...] = ()
     """The beginnings of names of page lists that belong to a subclass and are not caches."""
-    cannot_lack = ""
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from slicing.errors import StateMismatch
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import CUT, PARTIALS, Fingerprint, families_of, flat, shown, shown_family, texts
 from slicing.state.format.header import Header, Result
+from slicing.state.format.list_names import ENDED
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.specs import Given, from_spec, short
@@ -24,9 +25,14 @@ from slicing.windows.time.cut import Cut, refines
 
 COUNT = "n"
 """The field that holds the number of values in every aggregate of the catalogue; any of them can provide it."""
-WINDOWS, ADDED, REMOVED = "windows", "added", "removed"
-"""The changes that a kind of windows may refuse, by name: windows, added results, removed results."""
+WINDOWS, ADDED, REMOVED, LACKING, ENDS = "windows", "added", "removed", "lacking", "ends"
+"""The reasons of a query to refuse a checkpoint, by name: changed windows, added results, removed results, wide rows in
+which windows lack records, sessions that records have ended."""
 NEW = "Start with a new checkpoint"
+ANOTHER_FIELD = "Give the field another name, so that it begins anew, or start with a new checkpoint."
+WHEN_WHOLE = "Go on with on_close() and the results as they were until the columns of all windows have values."
+ENDING = "Go on with early(when=..., ends=True), or start with a new checkpoint."
+"""The remedies of differences that only a start refuses; see `refused_at_start`."""
 
 _GOES_ON = {
     "keys": f"refused: state is by key. {NEW}.",
@@ -176,6 +182,7 @@ def changes_of(stored: Iterable[Header], wanted: Fingerprint) -> Changes:
     for header in stored:
         if wanted.differences(header):
             found |= dict.fromkeys(changes(header, wanted))
+        found |= dict.fromkeys(refused_at_start(header, wanted))
         found |= dict.fromkeys(code_changes(header, wanted))
     return Changes(found)
 
@@ -195,6 +202,61 @@ def code_changes(stored: Header, wanted: Fingerprint) -> list[Change]:
             )
             found.append(Change("function changed", code, f"{name}: {result.code}", effect, True))
     return found
+
+
+def refused_at_start(stored: Header, wanted: Fingerprint) -> list[Change]:
+    """Return the differences that engines refuse when they open a bucket, by the same rules.
+
+    They are not about the shape of the state, but about its progress: what the trigger and the eager results of the
+    query need is not there.
+    """
+    return [*_of_trigger(stored, wanted), *_of_wide_rows(stored, wanted), *_of_ended(stored, wanted)]
+
+
+def changed_fields(stored: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return the fields of a trigger's state that have another type: the name, the stored and the wanted type.
+
+    Both sides have the name of the trigger, then its fields. The state of a trigger of another name is not taken over.
+    """
+    if [*stored[:1]] != [*wanted[:1]]:
+        return []
+    held, query = (
+        {name: kind for name, _, kind in (field.rpartition(" ") for field in side[1:])} for side in (stored, wanted)
+    )
+    return [(name, held[name], kind) for name, kind in query.items() if held.get(name, kind) != kind]
+
+
+def _of_trigger(stored: Header, wanted: Fingerprint) -> list[Change]:
+    effect = f"refused: the values in the state have the type of before. {ANOTHER_FIELD}"
+    return [
+        Change("trigger state", f"{wanted.trigger[0]}: {name} {held}", f"{name} {kind}", effect, False)
+        for name, held, kind in changed_fields(stored.trigger, wanted.trigger)
+    ]
+
+
+def _of_wide_rows(stored: Header, wanted: Fingerprint) -> list[Change]:
+    why = wanted.fixed.get(LACKING)
+    if not why:
+        return []
+    families = [stored.families[place] for place in placed(stored, wanted) if place is not None]
+    effect = f"refused: {why}. {WHEN_WHOLE}"
+    return [
+        Change("wide rows", f"{shown_family(family.spec)}, without all records", "", effect, False)
+        for family in families
+        if family.whole is not None
+    ]
+
+
+def has_ended_sessions(stored: Header) -> bool:
+    """Whether records have ended sessions of a checkpoint."""
+    return f"{ENDED} {ENDED}" in stored.lists
+
+
+def _of_ended(stored: Header, wanted: Fingerprint) -> list[Change]:
+    why = wanted.fixed.get(ENDS)
+    if not why or not has_ended_sessions(stored):
+        return []
+    return [Change("trigger", "records have ended sessions", "", f"refused: {why}. {ENDING}", False)]
 
 
 def _of_identity(stored: Header, wanted: Fingerprint) -> list[Change]:

@@ -55,7 +55,8 @@ class Fingerprint:
     to continue with such a checkpoint, and `fixed` has the reasons for which some changes are refused. `family` has the
     windows, and `names` has the names of the results. For each result, `shares` says whether other results may share
     its fields, and `codes` has the digest of its functions. `retain` is the time in microseconds for which slices stay
-    after the watermark although no window needs them.
+    after the watermark although no window needs them. `trigger` is the name of a user's trigger and the fields of its
+    state, as `Trigger.stored`.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Fingerprint:
     shares: tuple[bool, ...] = field(default=(), compare=False)
     codes: tuple[str, ...] = field(default=(), compare=False)
     retain: int = field(default=0, compare=False)
+    trigger: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if _BUCKETS in self.identity:
