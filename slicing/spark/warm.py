@@ -147,7 +147,10 @@ def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
     support, time = query.support, F.col(flat.TIME)
     first = support.history_from(history.until, query.trigger)
     counts = time < _instant(history, history.until)
-    if first is not None:
+    if first is not None and history.of_partials:
+        # The first stage refuses a slice that contains `first`: it has records of windows that are needed.
+        counts &= F.col(flat.STOP) > first
+    elif first is not None:
         counts &= time >= _instant(history, first)
     found = rows.where(time.isNull() | counts)
     return found.orderBy(flat.TIME) if support.history_in_order else found

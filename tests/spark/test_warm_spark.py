@@ -17,6 +17,7 @@ from streams import (
     DAY,
     EPOCH,
     EXACT,
+    HOUR,
     MINUTE,
     OURS,
     SCHEMA,
@@ -231,6 +232,24 @@ def test_a_stream_starts_warm_from_partials_and_is_timed(spark, files, past, sto
     assert count_of(output, "micros_preaggregate") > 0
     expected = by_batch(after(past.groupBy("world", spark_window(HOPPING)).agg(*by_spark()), until))
     assert exact_differences(streamed(output), expected, [name for name in EXACT if name in PARTIALS])[:5] == []
+
+
+@pytest.mark.parametrize("window", [tumbling("1 day", zone="Asia/Kolkata"), tumbling("1 hour", "30 minutes")], ids=str)
+def test_a_slice_in_which_the_first_needed_window_begins_is_refused(spark, tmp_path, window):
+    """Its records from 18:30 or 11:30 on would be missing in a window that is open at 12:00::
+
+    slices     ... | 18:00 | 19:00 | ...             | 11:00 |  until = 12:00
+    days               18:30 [=============================================
+    half hours                                            11:30 [=======)
+    """
+    write([table([record(1, START + at * HOUR // 2) for at in range(-16, 24)])], tmp_path / "past")
+    write([table([record(1, START + 13 * HOUR)])], tmp_path / "live")
+    past = spark.read.schema(SCHEMA).parquet(str(tmp_path / "past"))
+    hours = defined(past, tumbling("1 hour"), total=C.sum("n")).partials()
+    definition = defined(source(spark, tmp_path / "live"), window, total=C.sum("n"))
+    warm = definition.warm(partials=hours, until=EPOCH + timedelta(microseconds=START + 12 * HOUR))
+    with pytest.raises(StreamingQueryException, match="is cut at"):
+        run(warm.dataframe())
 
 
 # --- what is checked ------------------------------------------------------------------------------------------------
