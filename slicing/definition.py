@@ -149,10 +149,11 @@ class Definition:
         """Return this definition for a stream that starts with the state of its history, in a new checkpoint.
 
         `history` is a bounded DataFrame with the columns of the stream; only its records before `until` count. The
-        first micro-batch loads what open windows need of it; a restarted query does not read it again. Windows that end
-        at or before `until` are never emitted; those that end after it are complete. Records of the stream before
-        `until` are dropped and counted as `before_warm`. With overlap="keep" they are added instead, for a stream that
-        continues by offsets and not by time. In place of records, `partials` takes a table that `partials()` has made.
+        first micro-batch loads what open windows need of it and what `retain` keeps; a restarted query does not read it
+        again. Windows that end at or before `until` are never emitted; those that end after it are complete. Records of
+        the stream before `until` are dropped and counted as `before_warm`. With overlap="keep" they are added instead,
+        for a stream that continues by offsets and not by time. In place of records, `partials` takes a table that
+        `partials()` has made.
 
         `until` is a datetime, in UTC if it has no zone, or text in ISO form. Raises InvalidType and InvalidValue.
         """

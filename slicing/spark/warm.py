@@ -143,9 +143,9 @@ def past_of(call: Call, history: History) -> Query:
 
 
 def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
-    """Return the rows of a history that open windows need: those before `until`, and not older than these windows."""
+    """Return the rows of a history before `until` that open windows need, or whose slices are retained."""
     support, time = query.support, F.col(flat.TIME)
-    first = support.history_from(history.until, query.trigger)
+    first = support.history_from(history.until, query.trigger, query.retain)
     counts = time < _instant(history, history.until)
     if first is not None and history.of_partials:
         # The first stage refuses a slice that contains `first`: it has records of windows that are needed.

@@ -106,7 +106,7 @@ class CountingSupport(WindowSupport):
         """Return True: records of a history are counted in the order of their times."""
         return True
 
-    def history_from(self, until: int, trigger: Trigger) -> int | None:
+    def history_from(self, until: int, trigger: Trigger, retain: int = 0) -> int | None:
         """Return None: all records count."""
         return None
 

@@ -93,7 +93,7 @@ class SessionSupport(WindowSupport):
         """Return no reason: sessions can purge, since a record belongs to one session only."""
         return {}
 
-    def history_from(self, until: int, trigger: Trigger) -> int | None:
+    def history_from(self, until: int, trigger: Trigger, retain: int = 0) -> int | None:
         """Return None: a session may have started at any time."""
         return None
 

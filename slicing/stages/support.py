@@ -94,12 +94,15 @@ class WindowSupport:
         """Whether the records of a history must be loaded in the order of their times."""
         return False
 
-    def history_from(self, until: int, trigger: Trigger) -> int | None:
+    def history_from(self, until: int, trigger: Trigger, retain: int = 0) -> int | None:
         """Return the first instant whose records are needed by windows that end after `until`; None if it is unknown.
 
-        Both are in microseconds.
+        With `retain` also those whose slices are retained if the watermark is at `until`. All are in microseconds.
         """
-        starts = [self._first_needed(family, until, trigger) for family in self.window.family.families]
+        families = self.window.family.families
+        starts = [self._first_needed(family, until, trigger) for family in families]
+        if retain:
+            starts += [_start_before(family, until - retain) for family in families]
         return min(until, *starts)
 
     def _first_needed(self, family: Family, until: int, trigger: Trigger) -> int:
@@ -240,6 +243,11 @@ class WindowSupport:
         if EAGER not in asked.trees:
             return with_shared_fields(Sliced(*asked.common, self.window.wide))
         return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common, self.window.wide)
+
+
+def _start_before(family: Family, instant: int) -> int:
+    """Return the start of the last window that begins at or before the slice of an instant: windows are kept whole."""
+    return int(family.slice_start(family.first_slice(family.last_window(family.slice_at(instant)))))
 
 
 def _check_rows(trigger: Trigger, streaming: bool) -> None:

@@ -62,7 +62,7 @@ class UnboundedSupport(WindowSupport):
         """Return no reason: a key has only one window, so it can be purged."""
         return {}
 
-    def history_from(self, until: int, trigger: Trigger) -> int | None:
+    def history_from(self, until: int, trigger: Trigger, retain: int = 0) -> int | None:
         """Return None: all records count."""
         return None
 

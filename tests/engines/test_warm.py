@@ -36,7 +36,7 @@ class Bucket(Line):
 
     def load(self, records, until, parts=1):
         """Load what a warm start reads of a history, in some parts."""
-        first = support_of(self.window).history_from(until, self.emission)
+        first = support_of(self.window).history_from(until, self.emission, self.fingerprint.retain)
         records = [each for each in records if each[0] < until and (first is None or each[0] >= first)]
         size = len(records) // parts + 1
         for start in range(0, len(records) + 1, size):

@@ -1,9 +1,10 @@
 """Slices that real checkpoints retain: for lookups of closed windows, and for windows that are added later."""
 
 from collections import defaultdict
+from datetime import timedelta
 
 import pytest
-from streams import SECOND, START, record, run, source, table, write
+from streams import EPOCH, SCHEMA, SECOND, START, record, run, source, table, write
 
 import combinators as C
 from slicing import group_by, hopping, tumbling
@@ -60,6 +61,21 @@ def test_windows_that_have_closed_are_looked_up_after_a_restart(spark, tmp_path)
         assert all(wanted[place] == row for place, row in rows.items())
         assert {place for place in wanted if place[1] >= 100} <= rows.keys(), "the watermark is at second 199"
         assert min(start for _, start, _ in rows) >= 60, "what is older has been removed"
+
+
+def test_windows_of_the_history_of_a_warm_start_are_looked_up_as_after_a_cold_replay(spark, tmp_path):
+    """The history ends at second 150; the watermark is at second 199, so windows from second 90 on are whole."""
+    files, until = tmp_path / "files", EPOCH + timedelta(microseconds=START + 150 * SECOND)
+    put(files / "past", 0, 150, 0)
+    put(files / "live", 150, 200, 1)
+    past = spark.read.schema(SCHEMA).parquet(str(files / "past"))
+    warm, cold = retaining(spark, files / "live", HALF).warm(past, until=until), retaining(spark, files / "*", HALF)
+    rows = {}
+    for name, definition in (("warm", warm), ("cold", cold)):
+        run(definition.dataframe(), checkpoint=tmp_path / name)
+        rows[name] = found(definition.lookup(str(tmp_path / name)).collect())
+    assert rows["warm"] == rows["cold"]
+    assert rows["warm"] == {place: row for place, row in truth(30, 10).items() if place[1] >= 90}
 
 
 @pytest.mark.slow

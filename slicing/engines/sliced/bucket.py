@@ -143,15 +143,18 @@ class SlicedBucket(Bucket):
             self.head.refused = max(self.head.refused, int(cut.slice_start(cut.slice_at(at) + 1)))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
-        """Store the slices that open windows hold; entered slices are stored in their slice groups."""
+        """Store the slices that open windows hold or `retain` keeps; entered ones are stored in their slice groups."""
+        since = self._retained_from
         for each in self.families:
             each.fit_trees()
             each.pass_until(until)
+            each.state.retained_from = each.retained(since)
         first = self._whole_from
         if self.pages.is_new:
             self.slices.entered = first
         self.slices.take(self.merged.redirected(fold(self.shape, shipped).between(first, FOREVER)))
-        self.new = self.slices.incoming
+        # Records that are there only because they are retained have fired, and count for no trigger.
+        self.new = self.slices.incoming.between(self._needed_from, FOREVER)
         self.slices.remember()
         entered = max(each.family.entered(each.end) for each in self.families)
         with closing(self.slices.take_fresh(entered)) as fresh:
