@@ -119,18 +119,23 @@ def check(query: Query, call: Call, history: History) -> None:
         raise InvalidValue(f'`overlap="keep"` {why}')
     if history.of_partials:
         return _table(call, history).check(query)
-    past = past_of(call, history)
-    for what, ours, theirs in (("key", query.shape.keys, past.shape.keys), ("column", query.values, past.values)):
-        for of_stream, of_history in zip(ours, theirs, strict=True):
-            if of_stream.kind != of_history.kind:
-                raise InvalidType(
-                    f"{what} `{of_stream.name}` is {of_stream.kind} in the stream, and {of_history.kind} in the "
-                    "history. Cast one of them."
-                )
-    if past.time_kind != query.time_kind:
-        raise InvalidType(
-            f"the time `{query.time}` is {query.time_kind} in the stream and {past.time_kind} in the history. Cast one."
-        )
+    _check_types(query, past_of(call, history))
+
+
+def _check_types(query: Query, past: Query) -> None:
+    """Raise InvalidType for the first column whose type in the history differs. What may be null does not matter."""
+    for key, other in zip(query.keys, past.keys, strict=True):
+        _check_type(f"key `{key.name}`", key.type.simpleString(), other.type.simpleString())
+    for column, value in zip(query.values, past.values, strict=True):
+        _check_type(f"column `{column.name}`", column.kind, value.kind)
+    _check_type(f"the time `{query.time}`", query.time_kind, past.time_kind)
+
+
+def _check_type(what: str, of_stream: str, of_history: str) -> None:
+    if of_stream != of_history:
+        # A cast of a struct goes by the order of its fields, whatever their names.
+        remedy = "Give both the same fields in the same order." if "struct<" in of_stream else "Cast one of them."
+        raise InvalidType(f"{what} is {of_stream} in the stream, and {of_history} in the history. {remedy}")
 
 
 def _table(call: Call, history: History) -> PartialsTable:

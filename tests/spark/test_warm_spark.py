@@ -264,11 +264,26 @@ def test_a_history_and_a_sample_of_a_stream_are_tried(spark, files, past):
         assert windows.define(**results).check_warm(past, past, until=AT) > 5, window
 
 
+def defined_by_pair(frame):
+    pairs = frame.withColumn("pair", F.struct("world", "n"))
+    return group_by(pairs, "pair").window(HOPPING, time="ts").define(records=C.count())
+
+
+def test_a_history_whose_columns_are_never_null_is_of_the_same_types(spark, files, past):
+    live = source(spark, files / "all", DELAY)
+    known = past.withColumns({name: F.coalesce(name, F.lit(0)) for name in ("world", "n")})
+    history = known.withColumn("pair", F.struct("world", "n"))
+    assert [field.nullable for field in history.schema["pair"].dataType] == [False, False]
+    assert defined_by_pair(live).warm(history, until=AT).history
+
+
 def refusals(spark, files, past, stored):
     live = source(spark, files / "all", DELAY)
     plain = defined(live, records=C.count(), total=C.sum("n"))
     sums = defined(live, total=C.sum("n"))
     other = past.withColumn("n", F.col("n").cast("int"))
+    by_pair = defined_by_pair(live)
+    swapped, longer = (past.withColumn("pair", F.struct(*names)) for names in (("n", "world"), ("world", "n", "x")))
     clock = group_by(live, "world").window(HOPPING, time=processing_time()).define(records=C.count())
     forever = group_by(live, "world").window(unbounded()).emit(on_update()).define(records=C.count())
     return {
@@ -284,6 +299,9 @@ def refusals(spark, files, past, stored):
         "may join": lambda: defined(live, session("1 minute")).warm(past, until=AT, overlap="keep"),
         "makes windows of its own": lambda: defined(live, sliding("1 minute")).warm(past, until=AT, overlap="keep"),
         "is bigint in the stream, and int in the history": lambda: plain.warm(other, until=AT),
+        "key `pair` is struct<world:bigint,n:bigint> in the stream": lambda: by_pair.warm(swapped, until=AT),
+        "and struct<n:bigint,world:bigint> in the history. Give both": lambda: by_pair.warm(swapped, until=AT),
+        "and struct<world:bigint,n:bigint,x:double> in the history": lambda: by_pair.warm(longer, until=AT),
         "`n`": lambda: plain.warm(past.drop("n"), until=AT),
         "about when records come": lambda: clock.warm(past, until=AT),
         "was given none": lambda: forever.warm(past, until=AT),
