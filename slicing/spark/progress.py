@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,9 +26,11 @@ from slicing.drawing.html import bars, table
 from slicing.drawing.terminal import Display
 from slicing.errors import reason
 from slicing.spark.lateness import Lateness
-from slicing.stages.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, OF_WARM_STARTS, REFUSED, TIMERS
+from slicing.stages.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, LOADED, METRICS, OF_WARM_STARTS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
+
+_LOG = logging.getLogger("slicing")
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,16 @@ def panel(batches: Sequence[MicroBatch]) -> str:
     return "\n".join([first, *(f"  {name:<12}{text}" for name, text in rows)])
 
 
+def _log_history(first: MicroBatch) -> None:
+    """Log that a query does not read its history again, if its first micro-batch since its start is a later one."""
+    if first.number and LOADED in first.counts:
+        _LOG.info(
+            "%s: micro-batch 0 of the checkpoint has loaded the history of `.warm`, which is not read again. `.warm` "
+            "may stay, or go when the source brings no more records from before `until`.",
+            first.query,
+        )
+
+
 class ProgressListener(StreamingQueryListener):
     """Print a line for every micro-batch of windowed aggregations, and pass its figures on as gauges.
 
@@ -232,7 +245,8 @@ class ProgressListener(StreamingQueryListener):
     In a terminal, each query has a few lines that are updated, with a bar for each micro-batch. `lines=False` prints
     nothing. `on_gauges(query, gauges)` is called after each micro-batch with the newest gauges of this query; `query`
     is its name or, without a name, its id. The attribute `gauges` has the newest gauges of each running query. Queries
-    without an aggregation of this package are ignored. If a query fails, a line says why.
+    without an aggregation of this package are ignored. If a query fails, a line says why. If a query with a warm start
+    is started again, the logger "slicing" says that its history is not read again.
 
     In a notebook, the listener is displayed as a table of running and finished queries, and `live()` shows a table that
     is updated. `batches` has the last micro-batches of each query, `totals` the sums over all micro-batches of each
@@ -283,7 +297,9 @@ class ProgressListener(StreamingQueryListener):
         found = micro_batch(event.progress)
         if found is None:
             return
-        self._names[str(event.progress.id)] = found.query
+        if (id_ := str(event.progress.id)) in self._started and id_ not in self._names:
+            _log_history(found)
+        self._names[id_] = found.query
         self.batches.setdefault(found.query, deque(maxlen=REMEMBERED)).append(found)
         before = self.totals.get(found.query, {})
         self.totals[found.query] = {name: before.get(name, 0) + value for name, value in found.additions().items()}

@@ -1,6 +1,7 @@
 """The progress of streams as lines and gauges: from reports of Spark as they are, then on a real stream."""
 
 import io
+import logging
 import sys
 import time
 import xml.etree.ElementTree as ET
@@ -210,6 +211,26 @@ def test_a_query_that_fails_says_why():
         listener.onQueryTerminated(SimpleNamespace(id=id_, exception=exception))
         ProgressListener(lines=False).onQueryTerminated(SimpleNamespace(id=id_, exception=exception))
     assert lines.getvalue() == "first: failed: another shape.\n2: failed: another shape.\n"
+
+
+def test_a_query_that_is_started_again_says_that_its_history_is_not_read_again(caplog):
+    plain, warm = ({"slicing: n": COUNTS | more} for more in ({}, {"before_warm": 0, "loaded": 0}))
+    listener, id_ = ProgressListener(lines=False), report().id
+
+    def said(*numbers, metrics=warm, is_seen=True):
+        caplog.clear()
+        if is_seen:
+            listener.onQueryStarted(SimpleNamespace(id=id_, name="payments"))
+        for number in numbers:
+            listener.onQueryProgress(SimpleNamespace(progress=report(batchId=number, observedMetrics=metrics)))
+        listener.onQueryTerminated(SimpleNamespace(id=id_, exception=None))
+        return caplog.text.count("payments: micro-batch 0 of the checkpoint has loaded the history")
+
+    with caplog.at_level(logging.INFO, "slicing"):
+        assert said(0, 1) == 0, "the first start reads it"
+        assert said(2, 3) == 1
+        assert said(4, metrics=plain) == 0
+        assert said(5, is_seen=False) == 0, "the listener is registered after the start: which one it was is not known"
 
 
 @pytest.mark.versions
