@@ -41,6 +41,8 @@ from slicing.state.format.buckets import Buckets
 from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.time.durations import microseconds_of, show_instant
 
+_EARLIEST = -(1 << 62)
+"""An instant before all records. Where no window begins, `history_from` is less, and Spark's filter would overflow."""
 DROP, KEEP = OVERLAPS = ("drop", "keep")
 """The treatment of a stream's records from before the end of the history: they are dropped, or added to it."""
 
@@ -163,7 +165,7 @@ def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
 
 def _instant(history: History, microseconds: int) -> Column:
     """An instant as a literal of the rows' time: microseconds in partials, else a timestamp."""
-    return F.lit(microseconds) if history.of_partials else F.timestamp_micros(F.lit(microseconds))
+    return F.lit(microseconds) if history.of_partials else F.timestamp_micros(F.lit(max(microseconds, _EARLIEST)))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from streams import EPOCH, SCHEMA, SECOND, START, record, run, source, table, write
 
 import combinators as C
-from slicing import group_by, hopping, tumbling
+from slicing import by_edges, group_by, hopping, on_change, tumbling
 
 HALF, MINUTE, TWO = hopping("30 seconds", "10 seconds"), tumbling("1 minute"), tumbling("2 minutes")
 RECORDS = [(i % 3, i) for i in range(200)]
@@ -76,6 +76,24 @@ def test_windows_of_the_history_of_a_warm_start_are_looked_up_as_after_a_cold_re
         rows[name] = found(definition.lookup(str(tmp_path / name)).collect())
     assert rows["warm"] == rows["cold"]
     assert rows["warm"] == {place: row for place, row in truth(30, 10).items() if place[1] >= 90}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "option", [lambda of: of.retain("100 seconds"), lambda of: of.emit(on_change())], ids=["retain", "on change"]
+)
+def test_a_history_that_begins_before_all_windows_is_read(spark, tmp_path, option):
+    """The windows are [100, 150) and [150, 200); slices are needed from before the first one, where none begins."""
+    until = EPOCH + timedelta(microseconds=START + 140 * SECOND)
+    put(tmp_path / "past", 0, 140, 0)
+    put(tmp_path / "live", 140, 200, 1)
+    windows = by_edges(*([START + (at + after) * SECOND for at in (100, 150)] for after in (0, 50)))
+    of = option(group_by(source(spark, tmp_path / "live"), "world").window(windows, time="ts"))
+    past = spark.read.schema(SCHEMA).parquet(str(tmp_path / "past"))
+    definition = of.define(n=C.count(), total=C.sum("n")).warm(past, until=until)
+    run(definition.dataframe(), checkpoint=tmp_path / "checkpoint")
+    rows = found(definition.lookup(str(tmp_path / "checkpoint")).collect())
+    assert rows == {place: row for place, row in truth(50, 50).items() if place[1] >= 100}
 
 
 @pytest.mark.slow
