@@ -83,6 +83,7 @@ class Counted:
 LINES = (
     Timed("day, R = 60", DAY, HOUR, MINUTE),
     Timed("day, R = 60, four functions that are not traceable", DAY, HOUR, MINUTE, 0.5, "rows"),
+    Timed("day, tumbling (R = 1)", DAY, MINUTE, MINUTE),
     Timed("dense, R = 360", DENSE, HOUR, TEN_SECONDS),
     Timed("keys, R = 60", KEYS, HOUR, MINUTE),
     Timed("fixed cost, R = 360", SMALL, HOUR, TEN_SECONDS),
