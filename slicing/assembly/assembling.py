@@ -33,8 +33,9 @@ def assemble(
 ) -> Iterator[Windows]:
     """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
-    Each part has a bounded size and is sorted by key and window. Cost in combines per window: see `assemble_cells` if
-    all windows have the same number of slices, otherwise `assemble_ranges`.
+    Each part has a bounded size. It is sorted by key and window, or by window and key if windows have one slice. Cost
+    in combines per window: see `assemble_cells` if all windows have the same number of slices, otherwise
+    `assemble_ranges`.
     """
     if shape.family.step is None:
         return assemble_ranges(shape, block, first, end)

@@ -59,7 +59,7 @@ class Context:
 
     kind: the kind of the firing, as in the column `emission`: "final", "update", "early" or "correction".
     watermark: the watermark of the micro-batch; None on bounded input and before there is one.
-    clock: the clock of the micro-batch if windows, triggers or `ttl=` depend on it, else None.
+    clock: the clock of the micro-batch; None on bounded input.
     key_state, window_state: the states, whose fields the function reads and sets; None if none are declared.
     """
 

@@ -181,8 +181,12 @@ class Query:
 
     @property
     def reads_clock(self) -> bool:
-        """Whether the stateful operator reads the clock of a micro-batch, also without timers of processing time."""
-        return self.by_clock or self.trigger.reads_clock
+        """Whether the stateful operator reads the clock of a micro-batch, also without timers of processing time.
+
+        Functions are told the clock of their call.
+        """
+        has_function = self.then is not None or any(kernel.aggregate.keeps_records for kernel in self.shape.kernels)
+        return self.by_clock or self.trigger.reads_clock or has_function
 
     @property
     def needs_timer(self) -> bool:

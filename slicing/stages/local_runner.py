@@ -203,7 +203,7 @@ class _Run:
         slices = family.slice_at(np.array(times, np.int64))
         lost = np.broadcast_to(family.in_gap(slices), slices.shape)
         outcomes = {time: LOST if is_lost else TAKEN for time, is_lost in zip(times, lost, strict=True)}
-        if late is None or not (late.all or late.some):
+        if late is None or not late.any:
             return tuple(outcomes[time] for time in times)
         refused = [self._refused(number, each, encoded) for number, each in enumerate(late.refused)]
         for time in {time for each in refused for time in each}:

@@ -392,8 +392,13 @@ def test_results_of_count_windows_change_places_and_leave(count, step):
 
 def test_no_result_of_count_windows_leaves_if_records_are_kept_for_them():
     store = begun(Query([counting(4)], ["rows", "joined"]))
-    with pytest.raises(StateMismatch, match="refused: records are kept with the columns of all results"):
-        Query([counting(4)], ["joined"]).bucket(store)
+    for names, what in ((["joined"], "result removed"), (["joined", "rows"], "results reordered")):
+        query = Query([counting(4)], names)
+        change = changes_of([Header.from_text(store.text)], query.fingerprint)[-1]
+        assert (change.what, change.allowed) == (what, False)
+        with pytest.raises(StateMismatch, match="refused: records are kept with the columns of all results"):
+            query.bucket(store)
+    assert (change.stored, change.wanted) == ("rows, joined", "joined, rows")
 
 
 # The code of functions.
@@ -460,6 +465,21 @@ def test_functions_of_the_same_columns_that_change_places_keep_their_partials(mo
         count = second - 10
         assert [row[3] for row in rows if row[1] == second * SECOND] == [{"squares": 4 * count, "cubes": 8 * count}]
     assert len([each for each in caplog.records if "function changed" in each.message]) == 1
+
+
+def test_functions_of_the_same_columns_come_and_go_if_their_code_is_known(monkeypatch):
+    cubes = Aggregate(lambda: 0, lambda acc, n: acc + n**3, lambda a, b: a + b, lambda ab, a: ab - a, nulls=True)
+    monkeypatch.setitem(RESULTS, "cubes", (cubes.on("n"), lambda records: sum(n**3 for _, _, n, _ in records)))
+    store = MemoryStore()
+    fed(with_codes(["squares"], "3.12 aa"), store, [at(10, 2)], 9 * SECOND)
+    both = with_codes(["cubes", "squares"], "3.12 bb", "3.12 aa")
+    rows = fed(both, store, [at(11, 2)], 11 * SECOND)
+    assert [row[3] for row in rows if row[1] == 11 * SECOND] == [{"cubes": None, "squares": 4}]
+    fed(both, store, [at(second, 2) for second in range(12, 20)], 12 * SECOND)
+    rows = fed(with_codes(["cubes"], "3.12 bb"), store, [], 20 * SECOND)
+    assert [row[3] for row in rows if row[1] == 20 * SECOND] == [{"cubes": 40}]
+    with pytest.raises(StateMismatch, match="it cannot be told which of them is stored"):
+        with_codes(["squares", "cubes"], "3.12 cc", "3.12 dd").bucket(store)
 
 
 # Tables, and checkpoints of format 7.

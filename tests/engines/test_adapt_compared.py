@@ -6,6 +6,7 @@ is not whole. In wide rows the columns of windows that are not whole are null.
 
 import random
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 from adapting import SECOND, Model, Query, close_to, order, stream
@@ -25,6 +26,8 @@ POOL = [FIVE, THREE, TWENTY, tumbling("1 second")]
 """Windows of which one ends at each second."""
 MANY = [hopping(f"{length} seconds", "1 second") for length in (1, 2, 3, 4, 5, 6, 8, 12, 20)]
 """More windows, of which many are whole only after a while, so that another change finds them lacking."""
+COARSE = [hopping("8 seconds", "4 seconds"), hopping("6 seconds", "4 seconds", "2 seconds"), tumbling("4 seconds")]
+"""Windows that end together, and of which some have edges where others have none."""
 NAMES = ["rows", "total", "most", "mean", "least"]
 
 
@@ -106,7 +109,7 @@ def by_row(rows):
     return sorted(rows, key=lambda row: (row[0], repr(row[1])))
 
 
-def wide_rows(seed, changes=3, batches=40, pool=POOL, beside=0.7):
+def wide_rows(seed, changes=3, batches=40, pool=POOL, beside=0.7, looks=False, first=()):
     """A chain of changes of windows side by side; how many rows, and how many of their columns were null.
 
     They are side by side after so many of the changes, and have rows of their own after the others.
@@ -114,7 +117,7 @@ def wide_rows(seed, changes=3, batches=40, pool=POOL, beside=0.7):
     rng = random.Random(seed)
     store, model = MemoryStore(), Compared()
     names, grace = rng.sample(NAMES, 2), rng.choice([0, 0, 4 * SECOND])
-    query, is_wide = Query(rng.sample(pool, 2), names, grace=grace, wide=True), True
+    query, is_wide = Query(first or rng.sample(pool, 2), names, grace=grace, wide=True), True
     model.change(query)
     at, rows, nulls = set(rng.sample(range(5, batches), changes)), 0, 0
     for number, (records, watermark) in enumerate(stream(rng, batches)):
@@ -137,7 +140,45 @@ def wide_rows(seed, changes=3, batches=40, pool=POOL, beside=0.7):
             assert ours[2] == pytest.approx(theirs[2]), (seed, number, ours, theirs)
         rows += len(found)
         nulls += sum(value is None for row in found for value in row[2].values())
+        if looks:
+            compare_lookups(query, store, watermark, seed)
     return rows, nulls
+
+
+def compare_lookups(query, store, watermark, seed):
+    """Open wide rows that a lookup finds are those that would be emitted if no more records came.
+
+    All of them are found, unless stored slices have coarser edges than the windows.
+    """
+    found = {row[:2]: row[2] for row in looked_up(query, store) if row[0] + query.grace > watermark}
+    wanted = {row[:2]: row[2] for row in query.wide_step(deepcopy(store), [], 2_000_000 * SECOND)}
+    if store.text is not None and Header.from_text(store.text).cut_since is None:
+        assert found.keys() == wanted.keys(), (seed, watermark)
+    for place, results in found.items():
+        assert results == pytest.approx(wanted[place]), (seed, watermark, place)
+
+
+def looked_up(query, store, **asked):
+    """The wide rows that a lookup finds."""
+    if store.text is None:
+        return []
+    bucket = query.bucket(deepcopy(store))
+    shape = replace(query.shape, since=bucket.since)
+    names = [(repr(each), name) for each in query.members for name in query.names]
+    rows = [row for frame in bucket.look(Look(**asked)) for row in flat_windows(shape, frame, wide=True).to_pylist()]
+    return [(row["start"], row["k0"], {at: row[f"r{i}"] for i, at in enumerate(names)}) for row in rows]
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("seed", seeds(6, 20))
+def test_lookups_find_the_wide_rows_that_would_be_emitted(seed):
+    wide_rows(seed + 500, changes=6, looks=True)
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("seed", seeds(6, 20))
+def test_lookups_of_slices_with_coarser_edges_take_no_part_for_the_whole(seed):
+    wide_rows(seed + 700, changes=6, pool=COARSE, looks=True, batches=60, first=COARSE[:2])
 
 
 @pytest.mark.one_in(2)
@@ -256,14 +297,6 @@ def test_what_wide_rows_show_of_added_windows_is_of_all_records(seed):
     assert of_always(seed, retain=30 * SECOND)
 
 
-def looked_up(query, store, **asked):
-    """The counts by end of wide rows, as a lookup finds them."""
-    bucket = query.bucket(store)
-    frames = bucket.look(Look(**asked))
-    rows = [row for frame in frames for row in flat_windows(query.shape, frame, wide=True).to_pylist()]
-    return {row["start"] // SECOND: [row[f"r{at}"] for at in range(len(query.members))] for row in rows}
-
-
 def test_lookups_of_wide_rows_find_the_windows_that_were_there_while_added_ones_lack_records():
     """The windows of 20 seconds are whole from 15 on: the first whole one ends at 35."""
     store, new = MemoryStore(), of_seconds(5, 3, 20)
@@ -271,9 +304,13 @@ def test_lookups_of_wide_rows_find_the_windows_that_were_there_while_added_ones_
     fed(new, store, [20])
     whole = {end: [None, None, min(6, 41 - end)] for end in range(35, 41)}
     there = {end: [26 - end, 24 - end if end < 24 else None, None] for end in range(21, 26)}
-    assert looked_up(new, store) == there | whole
-    assert looked_up(new, store, latest=True) == {21: [5, 3, None]}
-    assert looked_up(new, store, incomplete=True).keys() >= there.keys() | whole.keys()
+
+    def counts(**asked):
+        return {end // SECOND: list(results.values()) for end, _, results in looked_up(new, store, **asked)}
+
+    assert counts() == there | whole
+    assert counts(latest=True) == {21: [5, 3, None]}
+    assert counts(incomplete=True).keys() >= there.keys() | whole.keys()
     emitted = fed(new, store, [60])
     assert {end: row for end, row in emitted.items() if end in there} == there
 

@@ -35,9 +35,9 @@ def assemble_cells(
 ) -> Iterator[Windows]:
     """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
-    Each part has cells of at most about ASSEMBLY_BYTES and is sorted by key and window; windows of one slice are one
-    part, sorted by window and key. Cost in combines per window: none for additive aggregates and for windows of one
-    slice, about 4 for the three-layer tree, n - 1 for recompute.
+    Each part has cells of at most about ASSEMBLY_BYTES and is sorted by key and window, or by window and key if windows
+    have one slice. Cost in combines per window: none for additive aggregates and for windows of one slice, about 4 for
+    the three-layer tree, n - 1 for recompute.
     """
     family = regular(shape.family)
     if not len(block):
@@ -48,7 +48,8 @@ def assemble_cells(
     if first >= end or not len(block):
         return
     if family.per_window == 1:
-        yield _slices_as_windows(family, block)
+        for rows in even_runs(0, len(block), at_once(ASSEMBLY_BYTES, memory(shape, block) / len(block))):
+            yield _slices_as_windows(family, block.take(slice(*rows)))
         return
     block = by_key(shape, block)
     aligned = not all(map(_running, shape.kernels, trees, block.partials))
@@ -70,8 +71,8 @@ def assemble_cells(
 
 def _slices_as_windows(family: Regular, block: Block) -> Windows:
     """Return the windows of one slice: copies of the rows that have records, without slices between the windows."""
-    there = (block.records > 0) & ((block.index - family.shift) % family.per_advance == 0)
-    rows = block.take(np.flatnonzero(there))
+    is_window = (block.records > 0) & ((block.index - family.shift) % family.per_advance == 0)
+    rows = block.take(np.flatnonzero(is_window))
     windows = (rows.index - family.shift) // family.per_advance
     return Windows(windows, rows.keys, rows.names, rows.records, rows.partials, rows.dictionaries)
 

@@ -99,8 +99,6 @@ class SlicedBucket(Bucket):
         self.merged = MergedSlices(self.slices, self.families)
         self.wide, self.leading = wide, led(self.families) if wide else self.families
         self.head.refused = self._refused_until
-        if not fingerprint.retain:
-            self.head.retained_since = None
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # the rows of the fresh pages that enter, while windows close
         self._latest: Latest | None = None
@@ -183,9 +181,12 @@ class SlicedBucket(Bucket):
 
     @property
     def _lacking(self) -> int | None:
-        """The first open window of wide rows, None if all windows of wide rows hold all their records."""
+        """The first open window of wide rows, None if all windows of wide rows hold all their records.
+
+        Also None if stored slices have coarser edges: windows that lack no record may then have no result to look up.
+        """
         lacks = self.wide and any(each.state.whole is not None for each in self.families)
-        return self.leading[0].state.next_to_fire if lacks else None
+        return self.leading[0].state.next_to_fire if lacks and self.head.cut_since is None else None
 
     @property
     def _lookups(self) -> SliceLookups:
@@ -390,11 +391,14 @@ class SlicedBucket(Bucket):
         """Merge late rows into the slice group that leaves next: two-layer trees will read it slice by slice."""
         subtracts = any("two_layer" in each.trees for each in self.families)
         if subtracts and self.slices.needs.folds_late:
-            oldest, since = self._oldest(), self._retained_from
+            # Windows of wide rows that lack records begin before the first slice that is stored.
+            oldest, since = max(self._oldest(), self._whole_from), self._retained_from
             self.slices.fold_late(left, oldest, oldest if since is None else min(oldest, self._whole_from))
 
     def save(self) -> None:
         """Write the header; remove the caches of other triggers, which this trigger does not update."""
+        if not self.fingerprint.retain:
+            self.head.retained_since = None
         self.note_early()
         self._forget_other_triggers()
         self._forget_entered()

@@ -8,7 +8,7 @@ read from the pages of that one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +105,7 @@ def _key(result: Result) -> tuple[Any, ...]:
 def matches(stored: Header, wanted: Fingerprint) -> list[Match]:
     """Return the stored data of each wanted result. Each stored result equals at most one wanted result."""
     found = []
-    for result, shares, same in zip(wanted.results, wanted.shares, _equal(stored, wanted), strict=True):
+    for result, shares, same in zip(wanted.results, wanted.shares, _same_results(stored, wanted), strict=True):
         if same is not None:
             found.append(Match(same, tuple((same, place) for place in range(len(result.fields)))))
         else:
@@ -113,20 +113,30 @@ def matches(stored: Header, wanted: Fingerprint) -> list[Match]:
     return found
 
 
-def _equal(stored: Header, wanted: Fingerprint) -> list[int | None]:
+def _same_results(stored: Header, wanted: Fingerprint) -> list[int | None]:
     """Return the id of the stored result that equals each wanted result, None if there is none.
 
     Of several results with the same columns and fields, those with the same code belong together.
     """
+    return _paired(stored, wanted, _same_code, _same_fields)[0]
+
+
+def _paired(
+    stored: Header, wanted: Fingerprint, *rules: Callable[[Result, Result], bool]
+) -> tuple[list[int | None], list[Result]]:
+    """Pair stored and wanted results by one rule after the other.
+
+    Return the id of the stored result for each wanted one, None without one, and the stored results that are left.
+    """
     free = list(stored.current)
     found: list[int | None] = [None] * len(wanted.results)
-    for is_equal in (_same_code, _same_fields):
+    for is_equal in rules:
         for place, result in enumerate(wanted.results):
             held = next((each for each in free if found[place] is None and is_equal(each, result)), None)
             if held is not None:
                 found[place] = held.id
                 free.remove(held)
-    return found
+    return found, free
 
 
 def _same_fields(held: Result, result: Result) -> bool:
@@ -139,7 +149,7 @@ def _same_code(held: Result, result: Result) -> bool:
 
 def exchanged(stored: Header, wanted: Fingerprint) -> list[str]:
     """Return the difference, as text, if results that only their code tells apart have changed places."""
-    if not any(wanted.codes) or _equal(stored, wanted) == stored.generations[stored.generation]:
+    if not any(wanted.codes) or _same_results(stored, wanted) == stored.generations[stored.generation]:
         return []
     return ["results: functions of the same columns and fields are in another order"]
 
@@ -180,7 +190,7 @@ def changes_of(stored: Iterable[Header], wanted: Fingerprint) -> Changes:
     """
     found: dict[Change, None] = {}
     for header in stored:
-        if wanted.differences(header):
+        if wanted.differences(header) or exchanged(header, wanted):
             found |= dict.fromkeys(changes(header, wanted))
         found |= dict.fromkeys(refused_at_start(header, wanted))
         found |= dict.fromkeys(code_changes(header, wanted))
@@ -381,16 +391,29 @@ def _of_results(stored: Header, wanted: Fingerprint) -> list[Change]:
             refused = twice or wanted.fixed.get(REMOVED, "")
             effect = "its fields leave the state as pages are rewritten"
             found.append(Change("result removed", _described(result), "", refused or effect, not refused))
-    return found
+    return found + _of_order(stored, wanted)
+
+
+def _of_order(stored: Header, wanted: Fingerprint) -> list[Change]:
+    """Compare the order of results where the state depends on it, so that no result can be removed from it."""
+    why, held = wanted.fixed.get(REMOVED), stored.generations[stored.generation]
+    found = _same_results(stored, wanted)
+    if not why or found == held or set(found) != set(held):
+        return []
+    before = [wanted.names[found.index(number)] for number in held]
+    return [Change("results reordered", ", ".join(before), ", ".join(wanted.names), why, False)]
 
 
 def _ambiguous(stored: Header, wanted: Fingerprint) -> str:
     """Return why results cannot be matched, or an empty text.
 
-    They cannot if several results have the same columns and fields, and their number has changed.
+    They cannot if several results have the same columns and fields, their code does not tell which is which, and their
+    number has changed.
     """
-    own = [_key(result) for result, shares in zip(wanted.results, wanted.shares, strict=True) if not shares]
-    held, query = Counter(map(_key, stored.current)), Counter(own)
+    known, free = _paired(stored, wanted, _same_code)
+    pairs = zip(wanted.results, wanted.shares, known, strict=True)
+    own = [_key(result) for result, shares, same in pairs if not shares and same is None]
+    held, query = Counter(map(_key, free)), Counter(own)
     if any(held[key] and held[key] != count and max(held[key], count) > 1 for key, count in query.items()):
         return (
             "refused: several results have these columns and fields, and it cannot be told which of them is stored. "
