@@ -49,9 +49,7 @@ run, and the best run of each counts.
 
 **Goals.** The goals are the project's own. Missed goals are shown too.
 
-**Age.** Lines and sections that were not measured again keep their figures. Some of them are older than the current
-settings for checkpoint files and sockets, which shortened a small micro-batch of this framework by a tenth and by a
-twentieth of a second. Spark's windows use no sockets to Python."""
+**Age.** A line that is not measured again keeps its figure, so lines may be of different commits."""
 
 FLINK = """\
 `python -m benchmarks.comparisons.flink` measures this section and documents how; `make bench` does not run it. Flink
