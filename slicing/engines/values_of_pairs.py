@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,20 @@ from slicing.content.block import encode_keys
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records, joined
 from slicing.windows.families.family import Family
+
+
+def values_by(numbers: Sequence[Records], place: Callable[[Records], Array]) -> tuple[Array, Array]:
+    """Return the place and the value of each new record that has a place, by place and in order of arrival.
+
+    `place` returns the place of each of all records, -1 for none. The value is the first column of `numbers`.
+    """
+    batches = [each for each in numbers if len(each.index)]
+    if not batches:
+        return np.zeros(0, np.int64), np.zeros(0)
+    records = joined(batches)
+    places, values = place(records), np.asarray(records.values[0], dtype=np.float64)
+    order = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+    return places[order], values[order]
 
 
 class ValuesOfPairs:

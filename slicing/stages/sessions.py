@@ -69,7 +69,7 @@ class SessionSupport(WindowSupport):
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
         """Return the changes of a live checkpoint that these windows do not allow, each with the reason."""
         windows = "refused: which records are one session is decided when they come. Start with a new checkpoint."
-        ends = {} if trigger.ends else {changes.ENDS: f"{trigger} does not keep them apart"}
+        ends = {} if trigger.ends else {changes.ENDS: changes.cannot_end(trigger)}
         return {changes.WINDOWS: windows, **ends}
 
     @property

@@ -2,18 +2,16 @@
 
 import random
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
+from own_triggers import EveryNth
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 from streams import MINUTE, SECOND, START, micros, record, run, source, table, write
 
 import combinators as C
 from slicing import (
-    Trigger,
     assigned_by,
     early,
     group_by,
@@ -127,20 +125,6 @@ def in_batches(parts, assign=odd):
         for place, values in new.items():
             held[place] += len(values)
             yield batch, place, values, held[place]
-
-
-@dataclass(frozen=True)
-class EveryNth(Trigger):
-    """Fires a window after each `n` of its records. It has a state, and no rule for windows that merge."""
-
-    n: int
-    state = "seen bigint"
-    final = False
-
-    def on_records(self, windows, at):
-        seen = windows["seen"] + windows.came
-        windows["seen"] = seen % self.n
-        return np.where(seen >= self.n, self.FIRE, self.CONTINUE)
 
 
 def test_a_trigger_with_a_state_needs_no_rule_for_merging(spark, tmp_path):

@@ -39,24 +39,11 @@ def expected():
 
 def main(root, when):
     """Run the query until all files are done; kill this process `when` it has done so much of its micro-batches."""
-    from dataclasses import dataclass
-
-    import numpy as np
     from conftest import _start
+    from own_triggers import EveryNth
 
     import combinators as C
-    from slicing import Trigger, group_by, tumbling
-
-    @dataclass(frozen=True)
-    class EveryNth(Trigger):
-        n: int
-        state = "seen bigint"
-        final = False
-
-        def on_records(self, windows, at):
-            seen = windows["seen"] + windows.came
-            windows["seen"] = seen % self.n
-            return np.where(seen >= self.n, self.FIRE, self.CONTINUE)
+    from slicing import group_by, tumbling
 
     (root / "session" / "tmp").mkdir(parents=True, exist_ok=True)
     spark = _start(root / "session")

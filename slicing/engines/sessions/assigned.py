@@ -20,9 +20,10 @@ from slicing.assembly.ranges.merging import located
 from slicing.content.block import Block, encode_keys
 from slicing.content.copies import copies_of, without_copies
 from slicing.content.intervals import Ending
-from slicing.content.records import Records, joined
+from slicing.content.records import Records
 from slicing.engines.listed_pairs import Listed
 from slicing.engines.sessions.bucket import SessionBucket, intervals
+from slicing.engines.values_of_pairs import values_by
 from slicing.triggers.lateness import Late
 from slicing.triggers.required_delay import FirstEnds
 
@@ -51,15 +52,10 @@ class AssignedBucket(SessionBucket):
 
     def _values_of(self, windows: Array) -> tuple[Array, Array]:
         """Return the values of new records of some windows: the window of each, and the value, as `Candidates` says."""
-        batches = [each for each in self.numbers if len(each.index)]
-        if not batches:
-            return np.zeros(0, np.int64), np.zeros(0)
-        records, sessions = joined(batches), self._merged[0]
+        sessions = self._merged[0]
         place = np.full(len(sessions) + 1, -1)  # its last item is for records of no open window
         place[windows] = np.arange(len(windows))
-        pairs = place[located(self._intervals_of(records), sessions)]
-        order = np.argsort(pairs, kind="stable")[np.count_nonzero(pairs < 0) :]
-        return pairs[order], np.asarray(records.values[0], dtype=np.float64)[order]
+        return values_by(self.numbers, lambda records: place[located(self._intervals_of(records), sessions)])
 
     def _intervals_of(self, records: Records) -> Block:
         """Return the window of each record, as a row without partials but its end."""

@@ -46,7 +46,7 @@ from slicing.engines.sessions.open_rows import OpenRows
 from slicing.engines.sessions.session_memory import SessionMemory
 from slicing.errors import StateMismatch
 from slicing.profiling import ASSEMBLE, of_stage
-from slicing.state.format.changes import ENDING, has_ended_sessions
+from slicing.state.format.changes import ENDING, cannot_end, has_ended_sessions
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EMITTED, SESSIONS
 from slicing.state.lists import PageLists
@@ -143,7 +143,7 @@ class SessionBucket(Bucket):
         """Raise StateMismatch if records have ended sessions of this checkpoint under another trigger."""
         if has_ended_sessions(self.head):
             raise StateMismatch(
-                f"records have ended sessions of this checkpoint, and {self.trigger} does not keep them apart. {ENDING}"
+                f"records have ended sessions of this checkpoint, and {cannot_end(self.trigger)}. {ENDING}"
             )
 
     def _closed_by(self, watermark: int, wait: int) -> int:

@@ -22,7 +22,7 @@ from slicing.content.block import Block, Shape, concat, empty, encode_keys
 from slicing.content.folding import fold, regroup
 from slicing.content.marks import of_keys, under, without_keys
 from slicing.content.memory import Remembered
-from slicing.content.records import Records, joined
+from slicing.content.records import Records
 from slicing.content.signals import least_of, together
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
@@ -31,6 +31,7 @@ from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.looking import Look
 from slicing.engines.pair_memory import memory_of
 from slicing.engines.unbounded.idleness import corrected, live
+from slicing.engines.values_of_pairs import values_by
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, PENDING, TOTALS
@@ -45,16 +46,14 @@ from slicing.windows.time.slices import FOREVER
 
 def numbers_of_keys(numbers: Sequence[Records], totals: Block) -> tuple[Array, Array]:
     """Return the values of new records: the row of each in `totals`, and the value, by row and in order of arrival."""
-    batches = [each for each in numbers if len(each.index)]
-    if not batches or not len(totals):
-        return np.zeros(0, np.int64), np.zeros(0)
-    records = joined(batches)
-    codes, every = encode_keys(pa.concat_tables([totals.names, records.names]))
-    row = np.full(len(every), -1)
-    row[totals.keys] = np.arange(len(totals))
-    rows, values = row[codes[len(totals.names) :]], np.asarray(records.values[0], dtype=np.float64)
-    order = np.argsort(rows, kind="stable")[np.count_nonzero(rows < 0) :]
-    return rows[order], values[order]
+
+    def rows(records: Records) -> Array:
+        codes, every = encode_keys(pa.concat_tables([totals.names, records.names]))
+        row = np.full(len(every), -1)
+        row[totals.keys] = np.arange(len(totals))
+        return row[codes[len(totals.names) :]]
+
+    return values_by(numbers, rows)
 
 
 class UnboundedBucket(Bucket):

@@ -257,6 +257,11 @@ def _of_wide_rows(stored: Header, wanted: Fingerprint) -> list[Change]:
     ]
 
 
+def cannot_end(trigger: object) -> str:
+    """Return why a trigger that ends no sessions cannot go on with sessions that records have ended."""
+    return f"{trigger} does not keep them apart"
+
+
 def has_ended_sessions(stored: Header) -> bool:
     """Whether records have ended sessions of a checkpoint."""
     return f"{ENDED} {ENDED}" in stored.lists

@@ -63,7 +63,8 @@ class ByEdges(OverCut):
 
     @property
     def _tried(self) -> Array:
-        return sample(self.starts.count) if self.listed is None else self.listed
+        listed = self.listed
+        return sample(self.starts.count) if listed is None else listed
 
     @elementwise
     def window_start(self, window: Array) -> Array:
