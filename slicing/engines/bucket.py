@@ -180,13 +180,16 @@ class Bucket:
         """For each result, the first microsecond at which a window with the result may start; None if all have it."""
         return tuple(map(known_since, self.head.current))
 
-    def over_stored(self, shape: Shape, wait: int, wide: bool) -> Shape:
-        """Return the shape over the slices of the checkpoint; an added family starts with its first open window.
+    def over_stored(self, shape: Shape) -> Shape:
+        """Return the shape over the slices of the checkpoint."""
+        return self.known(shape).over(over_stored(self.head, self.fingerprint, shape.family))
+
+    def step_families(self, families: Sequence[Family], wait: int, wide: bool) -> None:
+        """Let an added family start with its first open window, and the families of wide rows fire together.
 
         Raises StateMismatch if windows of wide rows lack records and this engine or trigger does not support that.
         """
-        family = over_stored(self.head, self.fingerprint, shape.family)
-        states, families = self.head.families, family.families
+        states = self.head.families
         if not wide:
             step_separately(states)
 
@@ -201,7 +204,6 @@ class Bucket:
         if wide:
             step_together(states, families, first_open)
             check_lacking(states, self.fingerprint.fixed.get(LACKING, ""))
-        return self.known(shape).over(family)
 
     def _first_after_history(self, family: Family) -> int:
         """Return the first window that ends after the history of a warm start."""

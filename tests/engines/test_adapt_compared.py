@@ -9,10 +9,10 @@ from copy import deepcopy
 from dataclasses import replace
 
 import pytest
-from adapting import SECOND, Model, Query, close_to, order, stream
+from adapting import RESULTS, SECOND, Model, Query, close_to, order, stream
 from oracle import seeds
 
-from slicing import early, hopping, on_change, on_close, on_update, tumbling
+from slicing import Aggregate, early, hopping, on_change, on_close, on_update, tumbling
 from slicing.engines.looking import Look
 from slicing.errors import StateMismatch
 from slicing.stages.output import flat_windows
@@ -170,13 +170,13 @@ def looked_up(query, store, **asked):
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("seed", seeds(6, 20))
+@pytest.mark.parametrize("seed", seeds(6, 60))
 def test_lookups_find_the_wide_rows_that_would_be_emitted(seed):
     wide_rows(seed + 500, changes=6, looks=True)
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("seed", seeds(6, 20))
+@pytest.mark.parametrize("seed", seeds(6, 60))
 def test_lookups_of_slices_with_coarser_edges_take_no_part_for_the_whole(seed):
     wide_rows(seed + 700, changes=6, pool=COARSE, looks=True, batches=60, first=COARSE[:2])
 
@@ -295,6 +295,29 @@ def of_always(seed, retain, batches=40):
 @pytest.mark.parametrize("seed", seeds(2, 120))
 def test_what_wide_rows_show_of_added_windows_is_of_all_records(seed):
     assert of_always(seed, retain=30 * SECOND)
+
+
+TEXT = Aggregate(lambda: "", lambda acc, s: acc + s, lambda a, b: a + b, ordered=True)
+
+
+def test_records_of_a_slice_stay_in_order_when_windows_with_rows_of_their_own_become_wide_rows(monkeypatch):
+    """Windows of 12 seconds skip to their first whole one. Slices until then have entered, and do so in wide rows."""
+    monkeypatch.setitem(RESULTS, "text", (TEXT.on("s"), None))
+    store, three, twelve = MemoryStore(), hopping("3 seconds", "1 second"), hopping("12 seconds", "1 second")
+    separate, wide = (Query([three, twelve], ["text"], wide=each) for each in (False, True))
+
+    def records(second):
+        """One of this second, which is the later one, and one of the next second."""
+        return [(second * SECOND, 1, 1, f" {second}"), ((second + 1) * SECOND, 1, 1, f" ({second + 1})")]
+
+    for second in range(10, 20):
+        Query([three], ["text"], wide=True).step(store, records(second), (second - 1) * SECOND)
+    for second in range(20, 23):
+        separate.step(store, records(second), (second - 1) * SECOND)
+    for second in range(23, 30):
+        for end, _, results in wide.wide_step(store, records(second), (second - 1) * SECOND):
+            slices = range(end // SECOND - 3, end // SECOND)
+            assert results[repr(three), "text"] == "".join(f" ({each}) {each}" for each in slices)
 
 
 def test_lookups_of_wide_rows_find_the_windows_that_were_there_while_added_ones_lack_records():

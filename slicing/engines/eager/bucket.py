@@ -56,8 +56,9 @@ class EagerBucket(Bucket):
     ):
         families, wait = shape.family.families, trigger.wait(grace)
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
-        shape = self.over_stored(shape, wait, wide)
+        shape = self.over_stored(shape)
         families = shape.family.families
+        self.step_families(families, wait, wide)
         self.shape, self.needs = shape, trigger.needs
         self.families = [
             FamilyPages(

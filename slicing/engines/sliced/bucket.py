@@ -81,16 +81,15 @@ class SlicedBucket(Bucket):
     ):
         families, wait = shape.family.families, trigger.wait(grace)
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
-        shape = self.over_stored(shape, wait, wide)
+        shape = self.over_stored(shape)
         families = shape.family.families
         self.shape, self.family = shape, shape.family
-        entered = [
-            family.entered(state.next_to_fire) for family, state in zip(families, self.head.families, strict=True)
-        ]
+        # Progress steps back where families begin to fire together, but slices that have entered stay entered.
+        entered = self._entered_by_progress if self.head.entered is None else self.head.entered
+        self.step_families(families, wait, wide)
         if self.head.shipped:  # the checkpoint has other slices than those for which the trees were chosen
             trees = [choose(kernel, family) for family in families for kernel in shape.kernels]
-        known = [] if self.head.entered is None else [self.head.entered]
-        self.slices = Slices(shape, self.pages, trigger, max([*entered, *known]))
+        self.slices = Slices(shape, self.pages, trigger, max(entered, self._entered_by_progress))
         count = len(shape.kernels)
         self.families = [
             FamilyWindows(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, wait, grace)
@@ -401,15 +400,20 @@ class SlicedBucket(Bucket):
             self.head.retained_since = None
         self.note_early()
         self._forget_other_triggers()
-        self._forget_entered()
+        self._note_entered()
         forget_whole(self.head.families)
         super().save()
 
-    def _forget_entered(self) -> None:
-        """Remove the end of the entered slices from the header, once the progress of the families tells it."""
-        known = self.head.entered
-        if known is not None and known <= max(each.family.entered(each.state.next_to_fire) for each in self.families):
-            self.head.entered = None
+    def _note_entered(self) -> None:
+        """Store the end of the entered slices, unless it follows from the progress of the families."""
+        entered = self.slices.entered
+        self.head.entered = None if entered == self._entered_by_progress else entered
+
+    @property
+    def _entered_by_progress(self) -> int:
+        """The end of the slices of all windows that the families have fired or skipped."""
+        pairs = zip(self.family.families, self.head.families, strict=True)
+        return max(int(own.entered(state.next_to_fire)) for own, state in pairs)
 
     def keep(self) -> str:
         """Keep the slices of open windows, and blocks made from them, in the bucket cache."""

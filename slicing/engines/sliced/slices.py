@@ -1,7 +1,8 @@
 """The slices of one bucket: in its pages, in the bucket cache, and the new rows of this micro-batch.
 
-Families of windows share them. Slices before `entered` belong to windows that some family has emitted. They are stored
-in slice groups. All other slices are in fresh pages, except for complete slices, which have pages of their own::
+Families of windows share them. Slices before `entered` belong to windows that some family has emitted or skipped. They
+are stored in slice groups. All other slices are in fresh pages, except for complete slices, which have pages of their
+own. `entered` never steps back: the late rows of a slice come after its other rows, also in results with an order::
 
     slice groups ... ==== ==== ====| fresh  - -- - -|  incoming
                                    entered          newest
