@@ -85,6 +85,10 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
         )
     if not given and not named:
         raise InvalidValue("`window` needs at least one window, for example `hopping('1 hour', advance='1 minute')`.")
+    if long and not named:
+        raise InvalidValue(
+            '`long=True` is for windows with names: `.window(short=..., day=..., time="ts", long=True)`.'
+        )
     windows = cast("Sequence[Window]", given)
     if len(windows) == 1:
         return windows[0]
@@ -93,10 +97,6 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
             raise InvalidValue(f"{window} shares no slices with other windows, {window.alone}. Give it a call alone.")
     if named:
         return _named(dict(named), long)
-    if long:
-        raise InvalidValue(
-            '`long=True` is for windows with names: `.window(short=..., day=..., time="ts", long=True)`.'
-        )
     found = Set(tuple(windows))
     if pair := share_windows(found.family.members):
         one, other = (windows[at] for at in pair)

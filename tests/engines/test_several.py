@@ -146,6 +146,7 @@ def test_what_windows_of_one_call_must_be():
         ([], {}, False, "at least one window"),
         ([hour], {"b": day}, False, "all by name or all without"),
         ([hour, day], {}, True, "for windows with names"),
+        ([hour], {}, True, "for windows with names"),
         ([tumbling("1 day"), cumulating("1 day", "1 minute")], {}, False, "same interval"),
         ([hour, hour], {}, False, "same interval"),
         ([], {"a": hour, "b": hour}, False, "are the same window twice"),
