@@ -54,7 +54,7 @@ def resolve_spine(spine: DataFrame, keys: Sequence[Any], time: Any, of_records: 
         if name.casefold() in known:
             raise InvalidValue(f"result name `{name}` collides with a column of the spine. Choose another name.")
     for field in spine.schema.fields:
-        if _has_calendar_interval(field.dataType):
+        if _has_months(field.dataType):
             raise InvalidType(
                 f"spine column `{field.name}` has type {field.dataType.simpleString()}, which Arrow cannot carry. "
                 'Drop it, or cast it first, for example `.cast("string")`.'
@@ -97,11 +97,12 @@ def _time(names: Names, given: Any, of_records: T.DataType) -> str:
     return field.name
 
 
-def _has_calendar_interval(kind: T.DataType) -> bool:
+def _has_months(kind: T.DataType) -> bool:
+    """Whether a type is, or contains, an interval with months: PySpark has no Arrow type for these."""
     if isinstance(kind, T.StructType):
-        return any(_has_calendar_interval(field.dataType) for field in kind.fields)
+        return any(_has_months(field.dataType) for field in kind.fields)
     if isinstance(kind, T.ArrayType):
-        return _has_calendar_interval(kind.elementType)
+        return _has_months(kind.elementType)
     if isinstance(kind, T.MapType):
-        return _has_calendar_interval(kind.keyType) or _has_calendar_interval(kind.valueType)
-    return isinstance(kind, T.CalendarIntervalType)
+        return _has_months(kind.keyType) or _has_months(kind.valueType)
+    return isinstance(kind, (T.CalendarIntervalType, T.YearMonthIntervalType))

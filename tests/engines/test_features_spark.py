@@ -218,6 +218,11 @@ def refused(spark, change):
             "spine column `gap` has type array<interval>, which Arrow cannot carry",
         ),
         (
+            lambda f, s, a, r: (f, s.withColumn("gap", F.struct(F.expr("interval 1 month").alias("m"))), a, r),
+            InvalidType,
+            "spine column `gap` has type struct<m:interval month>, which Arrow cannot carry",
+        ),
+        (
             lambda f, s, a, r: (f, s, a, {"n": C.count(), "s": Aggregate(lambda: 0, lambda acc, v: v).on("amount")}),
             InvalidValue,
             r"features_at\('1 hour'\) joins partials, and `s` is eager: .* Give it a `combine`",
