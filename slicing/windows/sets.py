@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import cast
 
 from slicing.errors import CallText, InvalidType, InvalidValue, Remedy, Topic, excerpt
-from slicing.windows.families.several import Several, end_together, primary, several, share_windows
+from slicing.windows.families.several import Several, end_together, primary, same_windows, several, share_windows
 from slicing.windows.window import Window
 
 
@@ -124,7 +124,7 @@ def _named(named: dict[str, Window], long: bool) -> Window:
             f"one of the windows of a wide row must hold all others that end with it; none does of {found}. "
             "Give them rows of their own with long=True."
         )
-    if pair := share_windows(found.family.members):
+    if pair := same_windows(found.family.members):
         one, other = (found.names[at] for at in pair)  # type: ignore[index]
         raise InvalidValue(f"`{one}` and `{other}` are the same window twice; got {found}. Leave one out.")
     return found

@@ -150,6 +150,7 @@ def test_what_windows_of_one_call_must_be():
         ([tumbling("1 day"), cumulating("1 day", "1 minute")], {}, False, "same interval"),
         ([hour, hour], {}, False, "same interval"),
         ([], {"a": hour, "b": hour}, False, "are the same window twice"),
+        ([], {"a": tumbling("1 day"), "b": cumulating("1 day", "1 day")}, False, "are the same window twice"),
         ([], {"a": hour, "b": tumbling("1 day")}, False, "must end together"),
         # The first windows after 1970 are far apart, or are the same for 48 years.
         ([], {"a": hour, "b": cumulating("1 month", "1 day", zone="Europe/Berlin")}, False, "must end together"),
@@ -163,6 +164,8 @@ def test_what_windows_of_one_call_must_be():
     with pytest.raises(InvalidType, match=r"`long` says .* Call that window something else"):
         group_by(None, "k").window(short=hour, long=day, time="ts")
     assert windows_of_call([], {"a": tumbling("1 day"), "b": cumulating("1 day", "1 hour")}, True).names == ("a", "b")
+    sides = {"hour": tumbling("1 hour"), "day": cumulating("1 day", "1 hour"), "month": cumulating("1 month", "1 hour", zone="UTC")}
+    assert windows_of_call([], sides, False).wide, "they are the same in the first hour, and have columns of their own"
 
 
 HOUR = 3_600_000 * MS

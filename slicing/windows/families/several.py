@@ -137,10 +137,21 @@ def _listed(family: Family) -> Array | None:
 
 def primary(families: Sequence[Family]) -> int | None:
     """Return the position of a family whose windows contain all aligned windows of the other families, or None."""
-    ends = families[0].window_end(_some_windows(families[0]))
-    starts = np.array([family.window_start(family.first_open(ends - 1)) for family in families])
+    starts = _aligned_starts(families)
     held = np.flatnonzero((starts == starts.min(axis=0)).all(axis=1))
     return int(held[0]) if len(held) else None
+
+
+def same_windows(families: Sequence[Family]) -> tuple[int, int] | None:
+    """Return the positions of two aligned families whose windows are all the same, or None."""
+    starts = _aligned_starts(families)
+    return next((pair for pair in combinations(range(len(starts)), 2) if np.array_equal(*starts[list(pair)])), None)
+
+
+def _aligned_starts(families: Sequence[Family]) -> Array:
+    """Return the starts of the windows of each family that end together, for some ends: one row per family."""
+    ends = families[0].window_end(_some_windows(families[0]))
+    return np.array([family.window_start(family.first_open(ends - 1)) for family in families])
 
 
 def share_windows(families: Sequence[Family]) -> tuple[int, int] | None:

@@ -58,6 +58,9 @@ KINDS = {
     "several, one cumulating": lambda rng: several(Cumulating.of(60, 5), Even.of(20, 5), step=2 * MS),
     "several, one by lists": lambda rng: several(listed([0, 30, 95], [20, 90, 300]), Even.of(6, 3), reach=90 * MS),
     "side by side": side_by_side,
+    "side by side, one cumulating": lambda rng: several(
+        Even.of(5, 5), Cumulating.of(60, 5), step=2 * MS, reach=60 * MS, wide=True
+    ),
     "several, one in a zone": lambda rng: several(
         CALENDAR["days in a zone"](rng),
         Even.of(6 * HOUR // MS, HOUR // MS),
