@@ -7,10 +7,11 @@ from collections import Counter
 
 import pytest
 from pyspark.sql import functions as F
-from streams import DAY, MINUTE, START, Output, Running, micros, record, source, spark_window, table, worlds, write
+from streams import DAY, HOUR, MINUTE, START, Output, Running, micros, record, source, spark_window, table, worlds, write
 
 import combinators as C
 from slicing import group_by, hopping, late_partials, on_change, on_close, on_update, results, tumbling
+from slicing.errors import InvalidValue
 
 DELAY = 5 * MINUTE
 WINDOWS = {
@@ -237,3 +238,18 @@ def test_changes_side_by_side_are_ends_whose_row_is_not_that_of_the_end_before(s
     }
     assert by_end(runs["changed"]) == wanted
     assert 0 < len(wanted) < len(bounded)
+
+
+@pytest.mark.slow
+def test_windows_over_wide_rows_go_by_the_last_instant_of_the_row(spark, tmp_path):
+    minutes, last = [*range(0, 70, 3), 90], F.col("window_end") - F.expr("interval 1 microsecond")
+    write([table([record(1, START + n * MINUTE) for n in minutes]), table([record(1, START + DAY)])], tmp_path / "files")
+    rows = group_by(source(spark, tmp_path / "files"), "world").window(**SIDES, time="ts").aggregate(n=C.count())
+    with pytest.raises(InvalidValue, match=r"the watermark is on `window_end`.*schema\[\"window_end\"\]\.metadata"):
+        group_by(rows).window(tumbling("1 hour"), time=last).aggregate(n=C.sum("n_short"))
+    timed = rows.withColumn("at", last).withMetadata("at", rows.schema["window_end"].metadata)
+    query = group_by(timed).window(tumbling("1 hour"), time="at").aggregate(n=C.sum("n_short"))
+    output = Running(query, tmp_path / "checkpoint", {"availableNow": True}).finish()
+    hours = [row for each in output.tables.values() for row in each.to_pylist()]
+    found = {micros(row["window"]["start"]): row["n"] for row in hours if row["n"] is not None}
+    assert found == Counter((START + n * MINUTE) // HOUR * HOUR for n in minutes)

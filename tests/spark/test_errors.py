@@ -262,6 +262,9 @@ def test_a_stream_needs_a_watermark_on_its_time_column(rate):
     other = rate.withColumn("other", F.col("ts")).withWatermark("other", "1 second")
     with refused(InvalidValue, "the watermark is on `other`", '.withWatermark("ts"'):
         count(other)
+    rows = count(rate.withWatermark("ts", "1 second")).withColumn("ts", F.col("window.end"))
+    with refused(InvalidValue, "the watermark is on `window`", 'withColumn("at", F.window_time("window"))'):
+        count(rows)
     lost = rate.withWatermark("ts", "1 second").withColumn("ts", F.col("ts") + F.expr("interval 1 second"))
     with refused(InvalidValue, "an expression on the column lost it", "last before `group_by`"):
         count(lost)
