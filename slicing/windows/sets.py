@@ -9,7 +9,15 @@ from functools import cached_property
 from typing import cast
 
 from slicing.errors import CallText, InvalidType, InvalidValue, Remedy, Topic, excerpt
-from slicing.windows.families.several import Several, end_together, primary, same_windows, several, share_windows
+from slicing.windows.families.several import (
+    Several,
+    end_together,
+    primary,
+    repeats_ends,
+    same_windows,
+    several,
+    share_windows,
+)
 from slicing.windows.window import Window
 
 
@@ -119,6 +127,12 @@ def _named(named: dict[str, Window], long: bool) -> Window:
             "windows of one wide row must end together: the same `advance`, and `(offset + size) % advance` "
             f"equal; got {found}. Give them rows of their own with long=True."
         )
+    for name, member in named.items():
+        if repeats_ends(member.family):
+            raise InvalidValue(
+                f"`{name}` has windows that end together and start apart, and a wide row has one place for them; got "
+                f"{member}. Give them rows of their own with long=True."
+            )
     if primary(found.family.members) is None:
         raise InvalidValue(
             f"one of the windows of a wide row must hold all others that end with it; none does of {found}. "

@@ -151,6 +151,7 @@ def test_what_windows_of_one_call_must_be():
         ([hour, hour], {}, False, "same interval"),
         ([], {"a": hour, "b": hour}, False, "are the same window twice"),
         ([], {"a": tumbling("1 day"), "b": cumulating("1 day", "1 day")}, False, "are the same window twice"),
+        ([], {"a": by_edges([0, 6], [10, 10])}, False, "`a` has windows that end together and start apart"),
         ([], {"a": hour, "b": tumbling("1 day")}, False, "must end together"),
         # The first windows after 1970 are far apart, or are the same for 48 years.
         ([], {"a": hour, "b": cumulating("1 month", "1 day", zone="Europe/Berlin")}, False, "must end together"),
@@ -165,6 +166,7 @@ def test_what_windows_of_one_call_must_be():
         group_by(None, "k").window(short=hour, long=day, time="ts")
     assert windows_of_call([], {"a": tumbling("1 day"), "b": cumulating("1 day", "1 hour")}, True).names == ("a", "b")
     sides = {"hour": tumbling("1 hour"), "day": cumulating("1 day", "1 hour"), "month": cumulating("1 month", "1 hour", zone="UTC")}
+    assert windows_of_call([], {"a": by_edges([0, 0, 9, 9], [9, 9, 9, 12])}, False).wide, "one window of its own, twice"
     assert windows_of_call([], sides, False).wide, "they are the same in the first hour, and have columns of their own"
 
 

@@ -148,6 +148,15 @@ def same_windows(families: Sequence[Family]) -> tuple[int, int] | None:
     return next((pair for pair in combinations(range(len(starts)), 2) if np.array_equal(*starts[list(pair)])), None)
 
 
+def repeats_ends(family: Family) -> bool:
+    """Return whether windows between given edges end together and start apart; on a wall clock a skipped day may."""
+    if not isinstance(family, ByEdges):
+        return False
+    windows = _some_windows(family)
+    start, end = family.window_start(windows + 1), family.window_end(windows)
+    return bool(np.any((family.window_start(windows) < start) & (start < end) & (family.window_end(windows + 1) == end)))
+
+
 def _aligned_starts(families: Sequence[Family]) -> Array:
     """Return the starts of the windows of each family that end together, for some ends: one row per family."""
     ends = families[0].window_end(_some_windows(families[0]))
