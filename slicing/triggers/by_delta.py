@@ -63,6 +63,7 @@ class ByDelta(Condition):
     column: Any
     threshold: float
 
+    by_record = True
     memory = WITH_VALUES
 
     @property

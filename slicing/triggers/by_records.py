@@ -20,6 +20,7 @@ class ByRecords(Condition):
     count: int
 
     remembers = False
+    by_record = True
 
     @property
     def meaning(self) -> str:

@@ -24,6 +24,7 @@ class BySignal(Condition):
     ends: bool = False
 
     remembers = False
+    by_record = True
     signal = WHEN
 
     @property

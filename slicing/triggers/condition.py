@@ -21,6 +21,8 @@ class Condition:
 
     counts_keys: ClassVar[bool] = False  # whether it needs the record counts of keys
 
+    by_record: ClassVar[bool] = False  # whether a new record makes it true for the windows that hold the record
+
     outlasts: ClassVar[bool] = False  # whether pairs that wait for it fire when their window closes
 
     memory: ClassVar[Remembered] = OF_CONDITIONS  # the kind of memory of pairs

@@ -122,9 +122,23 @@ class Early(Trigger):
         return of if self.remembers else None
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
-        """Fire the windows that are about to close while they wait for a condition that outlasts them."""
-        for some in engine.closing_pairs(self._remembered) if self._reports_all else ():
-            yield "early", some.panes(some.held > self._of_what_is_left(some).fired).results()
+        """Without `final`, fire the windows that are about to close, for their new records or their last ones.
+
+        New records make a condition true before the watermark of their micro-batch closes the window. The last records
+        are those that no firing has contained while the window waits for a condition that outlasts it.
+        """
+        if self.final:
+            return
+        at = MicroBatchTime(engine.head.watermark, engine.head.clock)
+        for some in engine.closing_pairs(self._remembered):
+            yield "early", some.panes(self._fires_closing(some, at)).results()
+
+    def _fires_closing(self, some: Candidates, at: MicroBatchTime) -> Array:
+        """Return which pairs fire out of those that are about to close: `bool[n]`."""
+        memory = self._started(some, at)
+        due = [each.due(some, memory, at) for each in self.conditions if each.by_record]
+        fires: Array = np.logical_or.reduce([np.zeros(len(some), dtype=bool), *due]) & (some.held > some.before)
+        return fires | (some.held > memory.fired) if self._reports_all else fires
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
         """Fire the windows that close, if `final`."""

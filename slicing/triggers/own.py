@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -118,22 +118,31 @@ class Own(Trigger):
         then = "; then each at its close" * self.of.final + "; looks at what closes" * self.has(_CLEAR)
         return f"the open windows that it chooses of {which}{state}{then}"
 
+    def on_records(self, engine: Engine) -> Iterator[Firing]:
+        """Without `final`, fire the windows that are about to close and that the hook chooses for their new records."""
+        if not self.of.final:
+            yield from self._closing(engine, {"on_records"})
+
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """Fire the windows that close, then call the hook `clear`."""
+        """Fire the windows that close, if `final`."""
         if self.of.final:
             yield FINAL, engine.closing().results()
-        if self.has(_CLEAR):
-            at = MicroBatchTime(engine.head.watermark, engine.head.clock)
-            for some in engine.closing_pairs(self.remembered):
-                if len(some):
-                    self._cleared(some, at)
+            yield from self._closing(engine, set())
 
-    def _cleared(self, some: Candidates, at: MicroBatchTime) -> None:
-        """Call the hook `clear` about pairs that are removed."""
-        state, purged = self._state_of(some)
-        extents, rows = some.extents(), np.arange(len(some))
-        windows = self._windows(extents, some.held - purged, some.held - some.before, state, rows)
-        self._asked(_CLEAR, windows, at, lambda pair: _shown(extents, pair))
+    def _closing(self, engine: Engine, hooks: set[str]) -> Iterator[Firing]:
+        """Fire the windows that hooks choose out of those that close, then call the hook `clear`."""
+        if not (self.has(_CLEAR) or any(map(self.has, hooks))):
+            return
+        at = MicroBatchTime(engine.head.watermark, engine.head.clock)
+        for some in engine.closing_pairs(self.remembered):
+            state, purged = self._state_of(some)
+            held = some.held - purged
+            actions = self._actions(some, held, state, hooks, at)
+            if hooks:
+                yield "early", some.panes(_fires(actions, held)).results()
+            if self.has(_CLEAR) and len(some):
+                windows = self._windows(some.extents(), held, some.held - some.before, state, np.arange(len(some)))
+                self._asked(_CLEAR, windows, at, partial(_shown, some.extents()))
 
     def _state_of(self, some: Candidates) -> tuple[list[Array], Array]:
         """Return the fields of the state of some pairs as copies, and the number of purged records of each pair."""
@@ -156,24 +165,31 @@ class Own(Trigger):
 
     def _chosen(self, some: Candidates, hooks: set[str], at: MicroBatchTime) -> Array:
         """Return which pairs fire: `bool[n]`. Their new state is stored."""
-        came, extents = some.held - some.before, some.extents()
         state, purged = self._state_of(some)
         held = some.held - purged
-        actions = np.zeros(len(some), dtype=np.int64)
-        for hook in (*_HOOKS, _CLEAR):
-            rows = self._rows_of(hook, came, actions)
-            if not (self.has(hook) and (hook in hooks or hook == _CLEAR) and len(rows)):
-                continue
-            windows = self._windows(extents, held, came, state, rows)
-            actions[rows] |= self._asked(hook, windows, at, lambda at_: _shown(extents, rows[at_]))  # noqa: B023
-            for field, values in zip(state, windows.state.values(), strict=True):
-                field[rows] = values
+        actions = self._actions(some, held, state, {*hooks, _CLEAR}, at)
         if self.of.purges:
             drops = (actions & PURGE) > 0
             state.append(np.where(drops, some.purge(drops), purged))
         if some.memory is not None:
             some.remember(StateColumns(state) if self.stored_fields else some.memory)
-        return ((actions & FIRE) > 0) & (held > 0)
+        return _fires(actions, held)
+
+    def _actions(
+        self, some: Candidates, held: Array, state: Sequence[Array], hooks: set[str], at: MicroBatchTime
+    ) -> Array:
+        """Return the actions that hooks choose for pairs with `held` records: `int64[n]`. Changes `state` in place."""
+        came, extents = some.held - some.before, some.extents()
+        actions = np.zeros(len(some), dtype=np.int64)
+        for hook in (*_HOOKS, _CLEAR):
+            rows = self._rows_of(hook, came, actions)
+            if not (self.has(hook) and hook in hooks and len(rows)):
+                continue
+            windows = self._windows(extents, held, came, state, rows)
+            actions[rows] |= self._asked(hook, windows, at, lambda at_: _shown(extents, rows[at_]))  # noqa: B023
+            for field, values in zip(state, windows.state.values(), strict=True):
+                field[rows] = values
+        return actions
 
     @staticmethod
     def _rows_of(hook: str, came: Array, actions: Array) -> Array:
@@ -322,6 +338,12 @@ def remembered(fields: Sequence[Field], merged: Callable[[Sequence[Array], Array
     """Return the kind of memory for a state with these fields: 0 and False for new pairs, combined by `merged`."""
     nothing = tuple(False if field.kind == "boolean" else 0.0 if field.kind in FLOATS else 0 for field in fields)
     return Remembered("state", kernel_of(fields, nothing), nothing, _columns, merged)
+
+
+def _fires(actions: Array, held: Array) -> Array:
+    """Return which pairs fire: `bool[n]`. A pair without records does not."""
+    fires: Array = ((actions & FIRE) > 0) & (held > 0)
+    return fires
 
 
 def _shown(extents: Extents, pair: int) -> str:

@@ -94,7 +94,10 @@ class Trigger:
     purges: ClassVar[bool] = False
 
     def on_records(self, windows: OpenWindows, at: MicroBatchTime) -> Any:
-        """Return the actions for the pairs with new records. Called in each micro-batch with new records."""
+        """Return the actions for the pairs with new records. Called in each micro-batch with new records.
+
+        With `final = False` it is also asked, before, about the pairs with new records that the micro-batch closes.
+        """
         raise NotImplementedError
 
     def on_time(self, windows: OpenWindows, at: MicroBatchTime) -> Any:

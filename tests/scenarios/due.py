@@ -138,15 +138,23 @@ class Conditions(Pairs):
         self.of_key, self.passed = Counter(), None  # records of each key since counting began; the last multiple
 
     def early(self, parts):
-        """Windows that would wait longer than they are open fire when they close, if they do not fire then anyway."""
+        """Windows that close without a final firing fire by their new records, or if they would wait for longer."""
         found = super().early(parts)
-        if self.trigger.final or not any(each.outlasts for each in self.trigger.conditions):
+        if self.trigger.final:
             return found
         last = [
-            [pair for pair, held in part.closing().items() if self.window(Pair(at, *pair), held).fresh]
+            [pair for pair, held in part.closing().items() if self.is_last(self.window(Pair(at, *pair), held))]
             for at, part in enumerate(parts)
         ]
         return [(fires + more, drops) for (fires, drops), more in zip(found, last, strict=True)]
+
+    def is_last(self, window):
+        """Whether a window that closes fires before that."""
+        conditions = self.trigger.conditions
+        due = [self.is_true(each, window) for each in conditions if isinstance(each, ByRecords | BySignal | ByDelta)]
+        if any(due) and any(record.number in self.batch.new for record in window.records):
+            return True
+        return any(each.outlasts for each in conditions) and bool(window.fresh)
 
     def chosen(self, pairs, batch):
         self.batch = batch

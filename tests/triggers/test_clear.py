@@ -83,12 +83,13 @@ class Clears(Pairs):
         return [record for record in held if is_new or record.number in part.new]
 
     def note(self, pair, held, closes):
-        """What the hook is told of a window; of one that closes the trigger has not counted the new records."""
+        """What the hook is told of a window; if it fires at its close, new records have not been counted."""
         came, left = len(self.came(pair, held)), len(self.left(pair, held))
-        self.cleared[(*pair.place, left, came, left - came * closes)] += 1
+        self.cleared[(*pair.place, left, came, left - came * (closes and self.trigger.final))] += 1
 
 
 CASES = [*((each, Kept()) for each in KINDS), *((each, Counted(4)) for each in PURGED)]
+CASES += [(each, Kept(final=False)) for each in ("hopping", "eager", "sessions")]
 
 
 @pytest.mark.one_in(4)

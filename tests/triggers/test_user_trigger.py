@@ -18,10 +18,11 @@ from test_early import EVERY_CONDITION, KINDS, fired
 
 from slicing import Trigger, draw, session, tumbling, unbounded
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
+from slicing.stages import local_runner
 from slicing.stages.support_of import support_of
 from slicing.state.format.changes import changes_of
 from slicing.state.format.header import Header
-from slicing.triggers.emission import early
+from slicing.triggers.emission import early, on_update
 from slicing.triggers.own import own
 
 
@@ -389,3 +390,15 @@ def test_a_key_that_is_forgotten_begins_with_no_state(loses):
         rows = one.emit([*others, *comes], 0, now)
         fired.append((now, 1 in {key for _, key, *_ in rows}))
     assert [now for now, is_fired in fired if is_fired] == [103, 121]
+
+
+@pytest.mark.parametrize("window", [tumbling("1 second"), session("400 milliseconds")], ids=str)
+@pytest.mark.parametrize(
+    "trigger", [early(records=3, per="window", final=False), own(EveryNth(3, final=False))], ids=["early", "own"]
+)
+def test_a_window_fires_for_a_record_of_the_micro_batch_that_closes_it(window, trigger):
+    """Without a final firing. The watermark of a micro-batch closes windows after its records, and on_update agrees."""
+    times, marks = [[100_000], [200_000], [300_000]], [0, 500_000, 1_000_001]
+    rows = local_runner.stream(window, times, marks, trigger).rows
+    assert [(row.batch, row.records, row.emission) for row in rows] == [(2, 3, "early")]
+    assert {row.batch for row in local_runner.stream(window, times, marks, on_update()).rows} == {0, 1, 2}
