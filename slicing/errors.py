@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -153,6 +154,21 @@ def check_flag(given: object, says: str) -> None:
     """Raise InvalidType unless `given` is True or False; a text such as "no" would count as true."""
     if not isinstance(given, bool):
         raise InvalidType(f"{says}, True or False; got {excerpt(given)}.")
+
+
+def check_takes(function: Callable[..., Any], says: str, *arguments: str) -> None:
+    """Raise InvalidType unless a function can be called with these arguments; a builtin may not tell its own."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise InvalidType(
+            f"{says} is called with ({', '.join(arguments)}); got {excerpt(function)}, whose arguments are "
+            f"{signature}. Give it these arguments, in this order."
+        ) from None
 
 
 def excerpt(value: Any) -> str:

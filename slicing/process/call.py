@@ -10,7 +10,7 @@ from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.fields import Field, parse_results
 from slicing.aggregates.migration_hints import is_column
 from slicing.aggregates.records import KeptRecords, kept_records
-from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
+from slicing.errors import InvalidType, InvalidValue, check_flag, check_takes, excerpt
 from slicing.process.evictors import Evictor, check_kinds
 from slicing.process.function import Process, Then
 from slicing.process.states import EVICTED, NO_STATES, States, declared
@@ -126,6 +126,7 @@ def processing(
     """Return the result of a call of `.process`. Raises InvalidType and InvalidValue."""
     if not callable(function):
         raise InvalidType(f"`process` takes a function `(key, window, records, context)`; got {excerpt(function)}.")
+    check_takes(function, "the function of `process`", "key", "window", "records", "context")
     if window_bytes is not None and (type(window_bytes) is not int or window_bytes < 1):
         raise InvalidValue(
             f"`window_bytes` is a positive number of bytes; got {excerpt(window_bytes)}. "
@@ -210,6 +211,7 @@ def then(function: Any, returns: Any, window: Window, states: States = NO_STATES
     """Return the function `then` of a call of `.aggregate`. Raises InvalidType and InvalidValue."""
     if not callable(function):
         raise InvalidType(f"`then` takes a function `(key, window, results, context)`; got {excerpt(function)}.")
+    check_takes(function, "`then`", "key", "window", "results", "context")
     return Then(function=function, returns=_rows(returns), window=window, states=states)
 
 
@@ -218,6 +220,8 @@ def _rows(returns: Any) -> tuple[Field, ...]:
         raise InvalidType(
             f'`returns` is the types of the rows as DDL, for example "n long, top double"; got {excerpt(returns)}.'
         )
+    if not returns.strip():
+        raise InvalidValue('`returns` names no column. Write for example "n long, top double".')
     return parse_results(returns)
 
 

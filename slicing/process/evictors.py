@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, check_takes, excerpt
 from slicing.process.context import Context, Span
 from slicing.process.nearness import is_number, near
 from slicing.process.parts import Parts
@@ -220,4 +220,5 @@ def evictor(given: Any) -> Evictor:
             "`evict` takes keep_last(n), keep_newest(duration), within_delta(column, threshold), or a function "
             f"`(records, window, context) -> mask`; got {excerpt(given)}."
         )
+    check_takes(given, "a function of `evict`", "records", "window", "context")
     return ByFunction(given)

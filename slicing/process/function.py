@@ -20,7 +20,7 @@ from slicing.process.evictors import Evictor
 from slicing.process.parts import Parts, chosen_of
 from slicing.process.remembered import FunctionStates
 from slicing.process.states import EVICTED, NO_STATES, States
-from slicing.process.values import fits, typed
+from slicing.process.values import UNFIT, fits, typed
 from slicing.windows.window import Window
 
 _REMEDY = "Mend the function and start again: the micro-batch is repeated."
@@ -260,16 +260,25 @@ class _Rows:
         )
 
     def _add_table(self, table: pa.Table | pa.RecordBatch) -> int:
-        if set(table.schema.names) != set(self.names):
+        if sorted(table.schema.names) != sorted(self.names):
             raise InvalidType(
                 f"`{self.call}` must return tables with the columns {', '.join(self.names)}; got "
                 f"{', '.join(table.schema.names)}."
             )
         whole = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
         self._flush()
-        self._parts.append(whole.select(self.names).cast(self.schema))
+        self._parts.append(pa.table([self._converted(whole, field) for field in self.schema], schema=self.schema))
         self._count += len(whole)
         return len(whole)
+
+    def _converted(self, table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+        try:
+            return table[field.name].cast(field.type)
+        except pa.ArrowException as error:
+            raise InvalidType(
+                f"`{self.call}` must return tables of `{', '.join(map(str, self.fields))}`; got "
+                f"`{field.name} {table[field.name].type}` ({raised(error)})."
+            ) from error
 
     def _flush(self) -> None:
         if self._waiting:
@@ -283,7 +292,7 @@ class _Rows:
         type_ = self.schema.types[at]
         try:
             return typed(items, type_)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        except UNFIT as error:
             row = next((at for at, item in enumerate(items) if not fits(item, type_)), 0)
             cause = f"got {excerpt(items[row])} for `{self.fields[at]}` ({raised(error)})"
             raise _Unfit(self._count + row, cause, ", ".join(map(str, self.fields)), self.call) from error

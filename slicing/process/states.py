@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from slicing.aggregates.fields import Field, arrow_type, parse_results
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, check_takes, excerpt
 from slicing.process.values import fits, typed
 from slicing.windows.time.durations import microseconds
 from slicing.windows.window import Window
@@ -102,6 +102,8 @@ def declared(key_state: Any, window_state: Any, clear: Any, key_ttl: Any, window
         )
     if clear is not None and not callable(clear):
         raise InvalidType(f"`clear` takes a function `(key, window, context)`; got {excerpt(clear)}.")
+    if clear is not None:
+        check_takes(clear, "`clear`", "key", "window", "context")
     if clear is not None and not own:
         raise InvalidValue(
             '`clear` is called before the state of a window is cleared, and there is none. Add window_state="...".'

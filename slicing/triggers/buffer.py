@@ -130,7 +130,7 @@ def buffer(*, records: int | None = None, bytes: int | None = None, full: Full =
             raise InvalidType(f"`{name}` must be a whole number; got {excerpt(value)}.")
         if value is not None and value < 1:
             raise InvalidValue(
-                f"`{name}` must be positive; got {excerpt(value)}. For every micro-batch use on_update()."
+                f"`{name}` must be positive; got {excerpt(value)}. For a firing in every micro-batch use on_update()."
             )
     if full not in FULL:
         raise InvalidValue(f"`full` takes {', '.join(FULL)}; got {excerpt(full)}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from slicing.errors import FunctionFailed, InvalidType, InvalidValue, excerpt, raised
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, check_takes, excerpt, raised
 from slicing.windows.families.family import Family
 from slicing.windows.session import Session
 from slicing.windows.time.durations import microseconds_of, show_instant
@@ -51,9 +51,12 @@ class Assigned(Window):
         )
 
     def of(self, time: int, *values: Any) -> list[Interval]:
-        """Return the windows of a record, `[start, end)` in microseconds. Raises FunctionFailed, naming the record."""
+        """Return the windows of a record, each once, `[start, end)` in microseconds.
+
+        Raises FunctionFailed, naming the record.
+        """
         try:
-            return [self._interval(each) for each in self.function(time, *values)]
+            return list(dict.fromkeys(self._interval(each) for each in self.function(time, *values)))
         except Exception as error:
             with_values = f" with {', '.join(map(excerpt, values))}" if values else ""
             raise FunctionFailed(
@@ -136,4 +139,5 @@ def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ())
             f"`columns` are names of columns, whose values the function gets; got {excerpt(wrong[0])}. "
             "Compute an expression before, by `withColumn`, and name it."
         )
+    check_takes(function, "the function of `assigned_by`", "time", *names)
     return Assigned(function, names)

@@ -248,6 +248,7 @@ def test_what_is_no_window_is_refused(function, message):
 def test_datetimes_are_instants():
     at = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     assert assigned_by(lambda time: [(0, at)]).of(5) == [(0, 1_000_000)]
+    assert assigned_by(lambda time: [(0, at), (0, 7), (0, 1_000_000)]).of(5) == [(0, 1_000_000), (0, 7)]
     with pytest.raises(InvalidType, match="`assigned_by` takes a function"):
         assigned_by("hour")
 

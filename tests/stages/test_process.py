@@ -5,6 +5,7 @@ the state anew. What a window holds is told by the bounds that its row has, and 
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -20,6 +21,7 @@ from processing import END, MINUTE, Play, cut, random_records
 
 import combinators as C
 from slicing import (
+    assigned_by,
     by_edges,
     counting,
     cumulating,
@@ -39,6 +41,9 @@ from slicing import (
 from slicing.aggregates.fields import arrow_type
 from slicing.assembly import partitions
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, TooLarge
+from slicing.process.call import then
+from slicing.process.evictors import evictor
+from slicing.process.states import declared
 from slicing.stages import local_runner
 from slicing.windows.sets import windows_of_call
 
@@ -447,6 +452,9 @@ def test_a_function_that_raises_is_told_by_key_and_window_and_may_be_mended():
         ([("text",)], "got 'text' for `n bigint`"),
         ([(2.5,)], "got 2.5 for `n bigint`"),
         (pa.table({"m": [1]}), "tables with the columns n; got m"),
+        (pa.table([[1], [2]], names=["n", "n"]), "tables with the columns n; got n, n"),
+        (pa.table({"n": [2.5]}), "tables of `n bigint`; got `n double`"),
+        (pd.DataFrame({"n": ["x"]}), "tables of `n bigint`; got `n string`"),
     ],
 )
 def test_what_is_no_row_is_told_by_key_and_window(returned, message):
@@ -456,6 +464,53 @@ def test_what_is_no_row_is_told_by_key_and_window(returned, message):
     with pytest.raises(InvalidType, match=message) as caught:
         Play(tumbling("1 minute"), wrong, "n long").stream([[(0, "a", 1), (MINUTE, "a", 1), (2 * MINUTE, "a", 1)]])
     assert "in window [1970-01-01T00:01:00" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("returns", "value", "wrong"),
+    [
+        ("n array<bigint>", [1, None, np.int64(3)], [1, 2.5]),
+        ("n array<array<int>>", [[1], [], None], [[1], [2.5]]),
+        ("n struct<a: bigint, b: string>", {"a": 1, "b": "x"}, {"a": 2.5, "b": "x"}),
+        ("n array<struct<a: bigint>>", [{"a": 1}, None], [{"a": 2.5}]),
+        ("n array<bigint>", None, ["x"]),
+        ("n array<bigint>", [], "12"),
+        ("n struct<a: bigint>", None, [1]),
+    ],
+)
+def test_whole_numbers_inside_lists_and_structs_are_not_cut(returns, value, wrong):
+    play = Play(tumbling("1 minute"), lambda key, window, records, context: [(value,), (None,)], returns)
+    assert [row[3] for row in play.stream([[(0, "a", 1)]])] == [value, None]
+    play = Play(tumbling("1 minute"), lambda key, window, records, context: [(value,), (wrong,)], returns)
+    with pytest.raises(InvalidType, match=f"got {re.escape(repr(wrong))} for `n "):
+        play.stream([[(0, "a", 1)]])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda f: Play(tumbling("1 minute"), f, LISTED),
+            r"the function of `process` is called with \(key, window, records, context\)",
+        ),
+        (lambda f: then(f, LISTED, tumbling("1 minute")), r"`then` is called with \(key, window, results, context\)"),
+        (
+            lambda f: declared(None, "n long", f, None, tumbling("1 minute")),
+            r"`clear` is called with \(key, window, context\)",
+        ),
+        (evictor, r"a function of `evict` is called with \(records, window, context\)"),
+        (lambda f: assigned_by(f, ["v"]), r"the function of `assigned_by` is called with \(time, v\)"),
+    ],
+)
+def test_functions_of_other_arguments_are_refused_when_they_are_given(make, message):
+    with pytest.raises(InvalidType, match=f"{message}; got .*, whose arguments are \\(records\\)"):
+        make(lambda records: records)
+    make(lambda *given: given)
+
+
+def test_rows_without_a_column_are_refused():
+    with pytest.raises(InvalidValue, match="`returns` names no column"):
+        Play(tumbling("1 minute"), listed, " ")
 
 
 def test_a_window_that_is_too_large_says_how_large(monkeypatch):
