@@ -174,27 +174,27 @@ class WindowSupport:
         """Return the questions of triggers that `process` does not answer, in the form of `cannot`."""
         return {
             NEWEST: "keeps one total of each key, and records have none. Use on_update().",
-            CHANGED: "compares the results of windows, and a function makes rows of each. Use on_close(), and compare "
-            "in the function or after it.",
+            CHANGED: "compares the results of windows, and `process` and `evict` read their records. Use on_close(), "
+            "and compare in the function or after it.",
         }
 
     def check_process(self, tree: str, trigger: Trigger, streaming: bool) -> None:
         """Raise InvalidValue for options that functions of records (`process`) do not support."""
         if self.window.wide:
             raise InvalidValue(
-                f"`process` makes rows of one window, and wide rows are of several; got {self.window}. "
-                "Say `long=True`, so that each window has rows of its own."
+                f"`process` and `evict` read the records of one window, and wide rows are of several; got "
+                f"{self.window}. Say `long=True`, so that each window has rows of its own."
             )
         if tree != "auto":
             raise InvalidValue(
-                f"`process` gets the records of a window, of which no tree is built; got `{tree}`. "
+                f"`process` and `evict` read the records of a window, of which no tree is built; got `{tree}`. "
                 "Leave `.assemble` out."
             )
         if streaming and trigger.purges and self.from_slices:
             raise InvalidValue(
-                f"{trigger} drops the records of a window, and `process` keeps them in slices, once for all windows. "
-                "Use `aggregate(..., then=function)`, or windows of which a key has one at a time: session() and "
-                "unbounded()."
+                f"{trigger} drops the records of a window, and `process` and `evict` keep them in slices, once for all "
+                "windows. Use `aggregate` without `evict`, for a function with `then=`, or windows of which a key has "
+                "one at a time: session() and unbounded()."
             )
         if streaming:
             trigger.refuse(self.cannot_process)

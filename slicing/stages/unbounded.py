@@ -55,7 +55,8 @@ class UnboundedSupport(WindowSupport):
             CLOSING: waits,
             LATE: waits,
             CHANGED: f"compares a window with the one before, and {self.window} is the only one. {_OPEN}",
-            WATERMARK: f'goes by event time, and {self.window} needs no watermark. Leave out `by="event"`.',
+            WATERMARK: f"goes by event time, and {self.window} needs no watermark. Go by the clock: leave out "
+            '`by="event"`, or implement `on_clock` in place of `on_time`.',
         }
 
     def cannot_purge(self, tree: str) -> Mapping[str, str]:
