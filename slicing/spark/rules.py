@@ -52,7 +52,9 @@ def stream_has_a_watermark(asked: Resolution) -> None:
         return
     time = asked.time.name
     others = [f for f in asked.given_schema.fields if DELAY in (f.metadata or {})]
-    found = f"the watermark is on `{others[0].name}`" if others else "there is none, or an expression on the column lost it"
+    found = (
+        f"the watermark is on `{others[0].name}`" if others else "there is none, or an expression on the column lost it"
+    )
     cast = f"cast `{time}` to timestamp, the only type that takes one, then call" if asked.ntz else "call"
     call = f'{cast} `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
     remedy = f"{_carried(others[0])} For another time, {call}" if others else call[0].upper() + call[1:]

@@ -19,12 +19,31 @@ from slicing import by_edges, cumulating, group_by, hopping, late_partials, on_u
 
 DELAY = 10 * MINUTE
 SHIFTS = [START + 5 * HOUR * i for i in range(8)], [START + 5 * HOUR * i + 4 * HOUR for i in range(8)]
+
+
+class Shifts:
+    """Edges every five hours, `after` the start."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def edge(self, number):
+        return START + self.after + 5 * HOUR * number
+
+    def count(self, time):
+        return (time - START - self.after) // (5 * HOUR)
+
+    def spec(self):
+        return ["shifts", self.after]
+
+
 KINDS = {
     "cumulating": cumulating("6 hours", step="2 hours"),
     "cumulating in a zone": cumulating("1 day", step="6 hours", zone="America/New_York"),
     "days in a zone": tumbling("1 day", zone="Europe/Berlin"),
     "long, with a tail": hopping("9 hours", advance="1 hour", tail="3 hours"),
     "shifts with gaps": by_edges(*SHIFTS),
+    "shifts of a class": by_edges(Shifts(0), Shifts(4 * HOUR)),
 }
 SHORT = "cumulating", "days in a zone", "long, with a tail"
 AGGREGATES = {"records": C.count(), "total": C.sum("n"), "most": C.max("n"), "mean": C.mean("x")}

@@ -165,7 +165,11 @@ def test_what_windows_of_one_call_must_be():
     with pytest.raises(InvalidType, match=r"`long` says .* Call that window something else"):
         group_by(None, "k").window(short=hour, long=day, time="ts")
     assert windows_of_call([], {"a": tumbling("1 day"), "b": cumulating("1 day", "1 hour")}, True).names == ("a", "b")
-    sides = {"hour": tumbling("1 hour"), "day": cumulating("1 day", "1 hour"), "month": cumulating("1 month", "1 hour", zone="UTC")}
+    sides = {
+        "hour": tumbling("1 hour"),
+        "day": cumulating("1 day", "1 hour"),
+        "month": cumulating("1 month", "1 hour", zone="UTC"),
+    }
     assert windows_of_call([], {"a": by_edges([0, 0, 9, 9], [9, 9, 9, 12])}, False).wide, "one window of its own, twice"
     assert windows_of_call([], sides, False).wide, "they are the same in the first hour, and have columns of their own"
 

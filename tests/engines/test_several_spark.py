@@ -7,7 +7,21 @@ from collections import Counter
 
 import pytest
 from pyspark.sql import functions as F
-from streams import DAY, HOUR, MINUTE, START, Output, Running, micros, record, source, spark_window, table, worlds, write
+from streams import (
+    DAY,
+    HOUR,
+    MINUTE,
+    START,
+    Output,
+    Running,
+    micros,
+    record,
+    source,
+    spark_window,
+    table,
+    worlds,
+    write,
+)
 
 import combinators as C
 from slicing import group_by, hopping, late_partials, on_change, on_close, on_update, results, tumbling
@@ -243,7 +257,9 @@ def test_changes_side_by_side_are_ends_whose_row_is_not_that_of_the_end_before(s
 @pytest.mark.slow
 def test_windows_over_wide_rows_go_by_the_last_instant_of_the_row(spark, tmp_path):
     minutes, last = [*range(0, 70, 3), 90], F.col("window_end") - F.expr("interval 1 microsecond")
-    write([table([record(1, START + n * MINUTE) for n in minutes]), table([record(1, START + DAY)])], tmp_path / "files")
+    write(
+        [table([record(1, START + n * MINUTE) for n in minutes]), table([record(1, START + DAY)])], tmp_path / "files"
+    )
     rows = group_by(source(spark, tmp_path / "files"), "world").window(**SIDES, time="ts").aggregate(n=C.count())
     with pytest.raises(InvalidValue, match=r"the watermark is on `window_end`.*schema\[\"window_end\"\]\.metadata"):
         group_by(rows).window(tumbling("1 hour"), time=last).aggregate(n=C.sum("n_short"))

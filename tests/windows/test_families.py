@@ -637,3 +637,8 @@ def test_all_of_flinks_slices_are_here():
         content = json.loads(file.read_text(encoding="utf-8"))
         assert content["upstream"]["path"].endswith(file.stem.partition(".")[2] + ".java")
         assert all(case["test"] for case in content["cases"])
+
+
+def test_the_smallest_distance_between_edges_of_a_class_is_sampled():
+    """A stream refuses edges that are closer than its watermark can tell."""
+    assert by_edges(TradingDays(9), TradingDays(17)).shortest == DAY

@@ -225,13 +225,17 @@ def earlier(time: Index, length: int) -> Index:
 
 
 def distance(edges: Edges) -> int:
-    """Return the smallest distance between edges in microseconds: a day for days of a wall clock, 1 for own edges."""
+    """Return the smallest distance between edges in microseconds: a day for days of a wall clock.
+
+    All edges of lists are compared, and sampled ones of a user's class.
+    """
     if isinstance(edges, Every):
         return edges.length
-    if isinstance(edges, Listed):
-        distances = np.diff(np.array(edges.instants))
-        return int(distances[distances > 0].min(initial=AFTER))
-    return edges.least if isinstance(edges, Local) else 1
+    if isinstance(edges, Local):
+        return edges.least
+    instants = np.array(edges.instants) if isinstance(edges, Listed) else edges.edge(sample(edges.count))
+    distances = np.diff(instants)
+    return int(distances[distances > 0].min(initial=AFTER))
 
 
 def last_instant(cut: Cut, index: Array) -> Array:

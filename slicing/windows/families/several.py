@@ -154,7 +154,9 @@ def repeats_ends(family: Family) -> bool:
         return False
     windows = _some_windows(family)
     start, end = family.window_start(windows + 1), family.window_end(windows)
-    return bool(np.any((family.window_start(windows) < start) & (start < end) & (family.window_end(windows + 1) == end)))
+    return bool(
+        np.any((family.window_start(windows) < start) & (start < end) & (family.window_end(windows + 1) == end))
+    )
 
 
 def _aligned_starts(families: Sequence[Family]) -> Array:
