@@ -152,9 +152,7 @@ class Conditions(Pairs):
         """Whether a window that closes fires before that."""
         conditions = self.trigger.conditions
         due = [self.is_true(each, window) for each in conditions if isinstance(each, ByRecords | BySignal | ByDelta)]
-        if any(due) and any(record.number in self.batch.new for record in window.records):
-            return True
-        return any(each.outlasts for each in conditions) and bool(window.fresh)
+        return any(due) or (any(each.outlasts for each in conditions) and bool(window.fresh))
 
     def chosen(self, pairs, batch):
         self.batch = batch

@@ -154,6 +154,22 @@ def test_the_last_state_of_a_window_is_emitted_without_a_final_firing(kind, cond
     assert closed >= least
 
 
+WITHOUT_FINAL = [
+    (kind, conditions)
+    for at, kind in enumerate(KINDS)
+    for number, conditions in enumerate(("count", "when, count", "delta, count"))
+    if kind in ("hopping", *DECIDED) or at % 3 == number
+    if KINDS[kind][0](random.Random(0)).allows(early(**WITH[conditions], final=False))
+]
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.parametrize(("kind", "conditions"), WITHOUT_FINAL)
+def test_without_a_final_firing_records_fire_the_windows_that_their_micro_batch_closes(kind, conditions, seed):
+    assert fired(kind, f"{conditions} not final {seed}", early(**WITH[conditions], final=False), fails=0.2) > 5
+
+
 @pytest.mark.parametrize("content", CONTENTS)
 def test_without_a_final_firing_nothing_is_emitted_at_the_close(content):
     rng = random.Random(f"not at the close {content}")
