@@ -24,9 +24,13 @@ class OfPartials(PreAggregate):
 
     `time` and `stop` are the start and the end of a slice in microseconds. A slice of the table must lie within one
     slice of `shape`. `until` is the end of a history in microseconds; no slice may contain it inside.
+
+    `first` has for each family the first window that is made of the table. Slices that were merged, because no later
+    window begins or ends inside them, may then lie in several slices of `shape`.
     """
 
     until: int | None = None
+    first: tuple[int, ...] | None = None
 
     def _read(self, chunk: pa.Table, refused: Dropped) -> Block:  # type: ignore[override]
         if chunk["time"].null_count:
@@ -59,6 +63,8 @@ class OfPartials(PreAggregate):
         """
         slices = self.shape.family.slice_at(start)
         cut = slices != self.shape.family.slice_at(stop - 1)
+        if cut.any() and self.first is not None:
+            cut &= self._is_cut(self.first, start, stop)
         if cut.any():
             at = int(np.flatnonzero(cut)[0])
             edge = int(self.shape.family.slice_start(int(slices[at]) + 1))
@@ -74,6 +80,16 @@ class OfPartials(PreAggregate):
                 f"{_shown(start[at], stop[at])}. Give the end of a slice."
             )
         return np.asarray(slices)
+
+    def _is_cut(self, firsts: tuple[int, ...], start: Array, stop: Array) -> Array:
+        """Return whether a window that is made of the table begins or ends inside each of some slices: `bool[n]`."""
+        slices, lasts = (self.shape.family.slice_at(at) for at in (start, stop - 1))
+        found = np.zeros(len(start), dtype=bool)
+        for family, first in zip(self.shape.family.families, firsts, strict=True):
+            begins, ends = family.last_window(lasts), np.maximum(first, family.first_window(slices))
+            found |= (begins >= first) & (family.window_start(begins) > start)
+            found |= family.window_end(ends) < stop
+        return found
 
     def _folded(self, records: Block) -> Iterator[Block]:  # type: ignore[override]
         yield regroup(self.shape, records)

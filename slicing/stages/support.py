@@ -106,10 +106,12 @@ class WindowSupport:
         return min(until, *starts)
 
     def _first_needed(self, family: Family, until: int, trigger: Trigger) -> int:
+        return int(family.slice_start(family.first_slice(self.first_window(family, until, trigger))))
+
+    def first_window(self, family: Family, until: int, trigger: Trigger) -> int:
+        """Return the first window of a family that ends after `until`, or the one that the trigger compares it with."""
         first = family.first_open(until, 0)
-        if trigger.compares:
-            first = emitted_before(family, first, self.window.wide)
-        return int(family.slice_start(family.first_slice(first)))
+        return emitted_before(family, first, self.window.wide) if trigger.compares else first
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Return the arguments that a lookup of these windows cannot have, each with the reason as text."""

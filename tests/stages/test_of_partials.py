@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from golden.every_kind import BEGIN, SECOND, WINDOWS, Line, micro_batches
@@ -73,6 +74,32 @@ def test_a_slice_that_the_windows_cut_is_refused():
     stage = OfPartials(line.execution_plan.shipping, (), (0,))
     with pytest.raises(InvalidValue, match=r"the slice \[2026-03-27T23:59:58, 2026-03-28T00:00:01\) is cut at 2026"):
         list(stage(table(shape, [coarse]).to_batches()))
+
+
+def test_a_merged_slice_may_hold_edges_of_earlier_windows_only():
+    """Windows of 6 s that begin every 3 s, at 1 s and so on; slices are cut at 1 s, 4 s, 7 s::
+
+    windows              [1 ===== 7)
+                               [4 ===== 10)
+                                     [7 ===== 13)
+    merged slice         [1         7)                 held by all of [1, 7), and by a part of [4, 10)
+    """
+    family = WINDOWS["few slices"][0].family
+    shape = replace(Line(NAMES[0]).execution_plan.shipping, family=family)
+    start, stop = np.array([BEGIN + SECOND]), np.array([BEGIN + 7 * SECOND])
+    windows = {at: int(family.first_open(BEGIN + (at + 5) * SECOND, 0)) for at in (-2, 1, 4, 7)}
+    assert {at: (int(family.window_start(w)) - BEGIN) // SECOND for at, w in windows.items()} == {
+        at: at for at in windows
+    }
+    for at, is_cut in ((-2, True), (1, True), (4, True), (7, False)):
+        stage = OfPartials(shape, (), (0,), first=(windows[at],))
+        if is_cut:
+            with pytest.raises(InvalidValue, match="is cut at"):
+                stage._slices(start, stop)
+        else:
+            assert stage._slices(start, stop).tolist() == [family.slice_at(BEGIN + SECOND)]
+    later = np.array([BEGIN + 4 * SECOND]), np.array([BEGIN + 7 * SECOND])
+    assert len(OfPartials(shape, (), (0,), first=(windows[1],))._slices(*later)) == 1
 
 
 def test_the_end_of_a_history_is_the_end_of_a_slice():
