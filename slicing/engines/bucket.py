@@ -21,7 +21,7 @@ from slicing.content.block import Block, Shape, empty
 from slicing.content.memory import Remembered
 from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
-from slicing.engines.looking import Look, Pieces
+from slicing.engines.looking import Look, Pieces, StoredSlices
 from slicing.engines.trigger_state import check_state, renew_state
 from slicing.engines.wide_rows import check_lacking, step_separately, step_together
 from slicing.profiling import ASSEMBLE, of_stage
@@ -74,6 +74,9 @@ class OpenBucket(Protocol):
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""
 
+    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
+        """Yield the stored slices that have all their records, of the keys that are looked up."""
+
     @property
     def known_from(self) -> int:
         """The first microsecond from which on all accepted records are still in the state."""
@@ -118,6 +121,10 @@ class Around:
     def forgotten(self) -> pa.Table:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
         return self.engine.forgotten()
+
+    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
+        """Yield the stored slices that have all their records, of the keys that are looked up."""
+        return self.engine.stored_slices(asked)
 
     @property
     def known_from(self) -> int:
@@ -316,6 +323,10 @@ class Bucket:
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""
         self._unanswered("pieces")
+
+    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
+        """Yield the stored slices that have all their records, of the keys that are looked up."""
+        self._unanswered("stored slices")
 
     @property
     def known_from(self) -> int:

@@ -90,6 +90,18 @@ class Pieces:
     stored: frozenset[tuple[str, str]] = frozenset()
 
 
+@dataclass(frozen=True)
+class StoredSlices:
+    """Slices that have all their records, as rows of their partials; row i ends at `ends[i]`, in microseconds.
+
+    `family` has the edges of stored slices. A merged slice has the number of its first slice, and the end of its last.
+    """
+
+    family: Family
+    rows: Block
+    ends: Array
+
+
 def _narrowed(block: Block, keys: pa.Table) -> Block:
     """Return a superset of the rows of some keys, as a cheap filter: each leaf of a key is compared separately."""
     there = np.ones(len(block.names), dtype=bool)

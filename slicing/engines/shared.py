@@ -15,7 +15,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.engines.bucket import Around, OpenBucket
-from slicing.engines.looking import Look, Pieces
+from slicing.engines.looking import Look, Pieces, StoredSlices
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import REFUSE, Fingerprint
 from slicing.state.format.header import SAME, Header, known_since
@@ -128,6 +128,11 @@ class SharedFields(Around):
                 continue
             shape = self.grouped.shape.over(found.shape.family)
             yield replace(found, shape=shape, rows=self.grouped.block(found.rows))
+
+    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
+        """Yield the stored slices that have all their records, with the partials of results."""
+        for found in self.engine.stored_slices(asked):
+            yield replace(found, rows=self.grouped.block(found.rows)) if self.of_groups else found
 
 
 def shared_fields(

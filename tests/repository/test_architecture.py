@@ -95,6 +95,7 @@ INSIDE = {
         {"slicing.stages.output"},
         {"slicing.stages.sub_sessions", "slicing.stages.of_partials", "slicing.stages.execution_plan"},
         {"slicing.stages.support", "slicing.stages.looking", "slicing.stages.signalled"},
+        {"slicing.stages.looking_slices"},
         {
             "slicing.stages.sessions",
             "slicing.stages.sliding",

@@ -34,7 +34,7 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends, led
-from slicing.engines.looking import Look, Pieces
+from slicing.engines.looking import Look, Pieces, StoredSlices
 from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
@@ -43,6 +43,7 @@ from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.lookups import SliceLookups
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
+from slicing.engines.sliced.stored_slices import stored_slices
 from slicing.engines.wide_rows import forget_whole, hidden, of_something
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -202,6 +203,11 @@ class SlicedBucket(Bucket):
             for each in self.families:
                 accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.state.first_accepting)
             yield replace(found, accepts=accepts, stored=self._nodes())
+
+    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
+        """Yield the stored slices that have all their records, of the keys that are looked up."""
+        rows = (asked.of_keys(block) for block in self.slices.stored(self._looked_up_since, FOREVER))
+        return stored_slices(self.shape, rows, self.merged.next_separate)
 
     def _nodes(self) -> frozenset[tuple[str, str]]:
         """Return the tree and the name of each stored node."""
