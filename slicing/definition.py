@@ -142,7 +142,7 @@ class Definition:
         self,
         history: DataFrame | None = None,
         *,
-        until: Instant,
+        until: Instant | None = None,
         overlap: Overlap = "drop",
         partials: DataFrame | None = None,
     ) -> Definition:
@@ -153,9 +153,12 @@ class Definition:
         again. Windows that end at or before `until` are never emitted; those that end after it are complete. Records of
         the stream before `until` are dropped and counted as `before_warm`. With overlap="keep" they are added instead,
         for a stream that continues by offsets and not by time. In place of records, `partials` takes a table that
-        `partials()` has made.
+        `partials()` has made, or `lookup_partials` has found.
 
-        `until` is a datetime, in UTC if it has no zone, or text in ISO form. Raises InvalidType and InvalidValue.
+        `until` is a datetime, in UTC if it has no zone, or text in ISO form. Leave it out for a table that
+        `lookup_partials` has found, if the stream continues at the offsets where that checkpoint was left: nothing of
+        the table and of the stream is dropped, and the windows that had closed there are not emitted again. Raises
+        InvalidType and InvalidValue.
         """
         from slicing.spark.warm import history_of
 
@@ -205,14 +208,18 @@ class Definition:
         """Return the windows of a bounded table of partials that `partials()` made, with the same keys and results.
 
         The rows equal those made of the records themselves. Other windows than those of the written table are possible
-        if their edges are edges of its slices. Raises InvalidType, InvalidValue.
+        if their edges are edges of its slices. Of a table that `lookup_partials` has found, windows are left out that
+        begin before its first slice; in wide rows their columns are null. Raises InvalidType, InvalidValue.
         """
         from slicing.spark import partials
+        from slicing.spark.as_of import as_of
         from slicing.spark.build import build
 
         check_frame(table, "from_partials", "definition.from_partials(df)")
-        query, found = self.query(), partials.PartialsTable(table, self._paths())
-        found.check(query)
+        query = self.query()
+        partials.PartialsTable(table, self._paths()).check(query)
+        looked_up = as_of(table)
+        found = partials.PartialsTable(table, self._paths(), looked_up.known_from if looked_up else None)
         bounded = replace(query, frame=table, streaming=False)
         return build(bounded, self.windowed.spread, of_bounded=partial(partials.build, found))
 
@@ -281,6 +288,41 @@ class Definition:
             batch=batch,
             latest=latest,
             incomplete=incomplete,
+            operator=operator,
+        )
+
+    def lookup_partials(
+        self,
+        checkpoint: str,
+        *,
+        keys: DataFrame | Iterable[Any] | None = None,
+        batch: int | None = None,
+        operator: int | None = None,
+    ) -> DataFrame:
+        """Return a bounded DataFrame of the partials of slices in the checkpoint of a stream, which may be running.
+
+        The columns are those of `partials()`, then `as_of`: the micro-batch that was read, its watermark, `until` and
+        `known_from`. Windows that end by `until` have closed there; it is null if none has. From `known_from` on the
+        state has all slices; it is null if none has been removed. Slices may be open, closed or retained; they begin
+        and end where stored slices do, so slices that `tail=` has merged are as long as a tail. A slice that lacks
+        records is left out, or those of a result if the result was added later. `warm(partials=...)` and
+        `from_partials` take the table.
+
+        `keys`, `batch` and `operator` are as in `lookup`. Cost: that of a lookup; the rows are as many as partials in
+        the state. Raises InvalidValue for the windows and results that `partials` refuses; also InvalidType and
+        StateMismatch.
+        """
+        from slicing.spark.lookup_partials import CALL, lookup_partials
+        from slicing.spark.partials import query_of
+
+        query, _ = self._asked(CALL, None)
+        return lookup_partials(
+            query,
+            query_of(self._call()),
+            checkpoint,
+            self.windowed.spread,
+            keys=keys,
+            batch=batch,
             operator=operator,
         )
 

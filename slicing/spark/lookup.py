@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,7 @@ from slicing.content.block import Shape, encode_keys
 from slicing.engines.looking import Look, Other, over_one_cut
 from slicing.errors import InvalidType, InvalidValue, MissingRequirement, StateMismatch, excerpt, raised
 from slicing.spark import checkpoint
+from slicing.spark.as_of import AS_OF, KNOWN_FROM, read_from
 from slicing.spark.checkpoint import State
 from slicing.spark.columns import Key
 from slicing.spark.ddl import struct_of
@@ -53,8 +54,8 @@ from slicing.windows.time.edges import Every
 from slicing.windows.time.local import Local
 from slicing.windows.time.slices import FOREVER
 
-AS_OF, IS_CLOSED, KNOWN_FROM = "as_of", "closed", "known_from"
-"""The columns that a lookup adds to those of bounded input."""
+IS_CLOSED = "closed"
+"""The column that a lookup adds to those of bounded input, beside `AS_OF` and `KNOWN_FROM`."""
 FEW_KEYS = 10
 """Windows of up to this number of keys are assembled in this process."""
 LOCAL_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "string")
@@ -71,6 +72,7 @@ class LookupRequest:
     shown: Query
     look: Look
     buckets: Buckets | None
+    reads: ClassVar[type[LookUp]] = LookUp
 
     def answered(self, state: State) -> DataFrame:
         """Return the rows of a lookup from the state of one micro-batch. Raises StateMismatch, InvalidValue."""
@@ -90,7 +92,7 @@ class LookupRequest:
     def function(self, texts: Mapping[int, str]) -> LookUp:
         """Return the function that assembles the windows of buckets, given the headers by bucket label."""
         query = self.query
-        return LookUp(
+        return self.reads(
             execution_plan=query.execution_plan,
             fingerprint=fingerprint(query, Buckets(1)),
             trigger=query.trigger,
@@ -172,13 +174,15 @@ class LookupRequest:
     # Rows of the answer.
 
     def _rows(self, windows: DataFrame, state: State, headers: Mapping[int, str]) -> DataFrame:
-        # The largest watermark of the buckets is that of the micro-batch.
-        watermark = max((header_of(label, text).watermark for label, text in headers.items()), default=0)
-        reached = F.timestamp_micros(F.lit(watermark)) if watermark else F.lit(None).cast("timestamp")
-        as_of = F.struct(F.lit(state.batch).cast("bigint").alias("micro_batch"), reached.alias("watermark"))
+        as_of = F.struct(*read_from(state.batch, watermark_of(headers)))
         more = [as_of.alias(AS_OF), F.col(CLOSED).alias(IS_CLOSED)]
         more += [F.timestamp_micros(F.col(KNOWN)).alias(KNOWN_FROM)] if self.look.incomplete else []
         return windows.select(*self.shown.row_columns(), *more)
+
+
+def watermark_of(headers: Mapping[int, str]) -> int:
+    """Return the watermark of a micro-batch in microseconds, the largest of its buckets; 0 if there is none."""
+    return max((header_of(label, text).watermark for label, text in headers.items()), default=0)
 
 
 def _check_answered(answered: pa.ChunkedArray, headers: Mapping[int, str]) -> None:
@@ -237,20 +241,29 @@ def session_of(query: Query, call: str = "lookup") -> SparkSession:
 
 def check(query: Query, other: Query | None, given: Mapping[str, Any], call: str = "lookup") -> Other | None:
     """Return the windows of `other` over the stored slices, if given. Raises InvalidValue if a lookup is impossible."""
+    check_stream(query, call)
+    names = [name for name, value in given.items() if value is not None]
+    query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
+    if given.get(LATEST) and given[STARTS] is not None:
+        raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
+    check_added(query, [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given.get(INCOMPLETE) else [])])
+    return None if other is None else _over_stored(query, other)
+
+
+def check_stream(query: Query, call: str) -> None:
+    """Raise InvalidValue unless the query is of a stream, which has a state."""
     if not query.streaming:
         raise InvalidValue(
             f"`{call}` reads the state of a stream, and this definition is of a bounded DataFrame. Ask its results, or "
             f"give it the stream: `definition.on(stream).{call}(...)`."
         )
-    names = [name for name, value in given.items() if value is not None]
-    query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
-    if given.get(LATEST) and given[STARTS] is not None:
-        raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
+
+
+def check_added(query: Query, added: Sequence[str]) -> None:
+    """Raise InvalidValue if the query has a column that a lookup adds."""
     columns = [key.name for key in query.keys] + [name for name, _ in query.nesting]
-    added = [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given.get(INCOMPLETE) else [])]
     if twice := [name for name in added if name in columns]:
         raise InvalidValue(f"lookups have a column `{twice[0]}`, and so has the definition. Rename the one there.")
-    return None if other is None else _over_stored(query, other)
 
 
 def _over_stored(query: Query, other: Query) -> Other:

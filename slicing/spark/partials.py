@@ -21,6 +21,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.record_count import RECORD_COUNT
 from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidType, InvalidValue
+from slicing.spark.as_of import instant
 from slicing.spark.bounded import assembled
 from slicing.spark.columns import quoted
 from slicing.spark.query import Query
@@ -85,11 +86,13 @@ def _check_query(query: Query) -> None:
         raise InvalidType(
             f'slices of a table are timestamps, and `{query.time}` is timestamp_ntz. Cast it: `.cast("timestamp")`.'
         )
+    eager = [each for each in query.shape.kernels if each.aggregate.combine is None]
+    if eager or EAGER in query.trees:
+        (label, *_) = [each.label for each in eager or query.shape.kernels]
+        raise InvalidValue(
+            f"partials are combined, and `{label}` is eager. Give it a `combine`, and leave `.assemble` out."
+        )
     for each in query.shape.kernels:
-        if each.aggregate.combine is None or EAGER in query.trees:
-            raise InvalidValue(
-                f"partials are combined, and `{each.label}` is eager. Give it a `combine`, and leave `.assemble` out."
-            )
         if each.aggregate.ordered:
             raise InvalidValue(
                 f"the partials of a table are combined in any order, and `{each.label}` is `ordered`. Leave it out."
@@ -112,10 +115,14 @@ def _own(source: Aggregate | Callable[..., Aggregate]) -> Aggregate | Callable[.
 
 @dataclass(frozen=True)
 class PartialsTable:
-    """A table of partials; `names` are the results of the query that reads it."""
+    """A table of partials; `names` are the results of the query that reads it.
+
+    known_from: the microsecond before which slices may be missing; None if none is.
+    """
 
     frame: DataFrame
     names: tuple[str, ...]
+    known_from: int | None = None
 
     def check(self, query: Query) -> None:
         """Raise InvalidType or InvalidValue unless the table has the partials of this query."""
@@ -171,9 +178,15 @@ class PartialsTable:
         found, sharing = tuple(self._columns(query)), query.execution_plan.sharing
         yield from found if sharing is None else sharing.select(found)
 
-    def stage(self, execution_plan: ExecutionPlan, labels: tuple[int, ...], until: int | None = None) -> OfPartials:
-        """Return the first stage that reads the rows of the table."""
-        return OfPartials(execution_plan.shipping, (), labels, until=until)
+    def stage(
+        self,
+        execution_plan: ExecutionPlan,
+        labels: tuple[int, ...],
+        until: int | None = None,
+        first: tuple[int, ...] | None = None,
+    ) -> OfPartials:
+        """Return the first stage that reads the rows of the table, see `OfPartials`."""
+        return OfPartials(execution_plan.shipping, (), labels, until=until, first=first)
 
 
 def _is_plain(kernel: Kernel) -> bool:
@@ -199,4 +212,13 @@ def _path(name: str) -> Column:
 
 def build(table: PartialsTable, query: Query, labels: tuple[int, ...]) -> DataFrame:
     """Return the windows of a query from a table of partials, as a bounded DataFrame."""
-    return assembled(query, table.rows(query), table.stage(query.execution_plan, labels))
+    known = table.known_from
+    if known is None:
+        return assembled(query, table.rows(query), table.stage(query.execution_plan, labels))
+    shape = query.shape
+    first = tuple(int(family.last_window(family.slice_at(known - 1))) + 1 for family in shape.family.families)
+    since = replace(query, shape=replace(shape, since=(known,) * len(shape.kernels)))
+    windows = assembled(since, table.rows(query), table.stage(query.execution_plan, labels, first=first))
+    if query.window.wide:  # a row is of several windows, of which those that begin earlier are null
+        return windows.where(F.col("window_end") > instant(known))
+    return windows.where(F.col("window.start") >= instant(known))

@@ -27,6 +27,7 @@ from slicing.content.records import Records
 from slicing.engines.bucket import OpenBucket
 from slicing.errors import InvalidType, InvalidValue, StateMismatch, excerpt
 from slicing.spark import stream
+from slicing.spark.as_of import AsOf, as_of
 from slicing.spark.ddl import struct_of
 from slicing.spark.partials import PartialsTable
 from slicing.spark.query import Query, Time
@@ -37,26 +38,43 @@ from slicing.stages import flat
 from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.metrics import BEFORE_WARM, LOADED
 from slicing.stages.not_before import NotBefore
+from slicing.stages.of_partials import OfPartials
 from slicing.state.format.buckets import Buckets
 from slicing.triggers.trigger import MicroBatchTime
+from slicing.windows.families.family import TAILED
 from slicing.windows.time.durations import microseconds_of, show_instant
 
 _EARLIEST = -(1 << 62)
 """An instant before all records. Where no window begins, `history_from` is less, and Spark's filter would overflow."""
+_FIRST = 1000
+"""The first millisecond after 1970: no window of a stream has closed by then."""
 DROP, KEEP = OVERLAPS = ("drop", "keep")
 """The treatment of a stream's records from before the end of the history: they are dropped, or added to it."""
 
 
 @dataclass(frozen=True)
 class History:
-    """The past of a stream: a bounded DataFrame. Only its records before `until`, in microseconds, count."""
+    """The past of a stream: a bounded DataFrame. Only its records before `until`, in microseconds, count.
+
+    as_of: the state that partials were looked up in, None for others.
+    goes_on: the stream goes on where that state was left, so that all slices count.
+    """
 
     frame: DataFrame
     until: int
     overlap: str = DROP
     of_partials: bool = False
+    as_of: AsOf | None = None
+    goes_on: bool = False
+
+    @property
+    def known_from(self) -> int | None:
+        """The microsecond before which slices may be missing; None if none is."""
+        return self.as_of.known_from if self.as_of else None
 
     def __repr__(self) -> str:
+        if self.goes_on:
+            return "warm(partials=df)"
         more = "" if self.overlap == DROP else f", overlap={self.overlap!r}"
         return f"warm({'partials=' * self.of_partials}df, until={show_instant(self.until)!r}{more})"
 
@@ -75,7 +93,20 @@ def history_of(history: DataFrame | None, partials: DataFrame | None, until: Any
             f"`overlap` says what becomes of records of the stream before `until`, {' or '.join(map(repr, OVERLAPS))}; "
             f"got {excerpt(overlap)}."
         )
-    return History(frame, _microseconds(until), overlap, partials is not None)
+    looked_up = as_of(frame) if partials is not None else None
+    if until is None:
+        return History(frame, _where_left(looked_up), KEEP, of_partials=True, as_of=looked_up, goes_on=True)
+    return History(frame, _microseconds(until), overlap, partials is not None, looked_up)
+
+
+def _where_left(looked_up: AsOf | None) -> int:
+    """Return the end of the windows that have closed in the state of looked-up partials, in microseconds."""
+    if looked_up is None:
+        raise InvalidValue(
+            "`until` says where the history ends; only a table of `lookup_partials` that has slices says so itself. "
+            'Give for example until="2026-03-01T00:00:00+00:00".'
+        )
+    return looked_up.until or _FIRST
 
 
 def _microseconds(until: Any) -> int:
@@ -120,8 +151,20 @@ def check(query: Query, call: Call, history: History) -> None:
     if (history.overlap == KEEP) and (why := query.support.cannot_keep):
         raise InvalidValue(f'`overlap="keep"` {why}')
     if history.of_partials:
-        return _table(call, history).check(query)
+        _table(call, history).check(query)
+        return _check_known(query, history)
     _check_types(query, past_of(call, history))
+
+
+def _check_known(query: Query, history: History) -> None:
+    """Raise InvalidValue if an open window begins before the first slice that the table has."""
+    first, known = query.support.history_from(history.until, query.trigger), history.known_from
+    if first is not None and known is not None and first < known:
+        raise InvalidValue(
+            f"windows that end after {show_instant(history.until)} begin from {show_instant(first)} on, and the table "
+            f"has the slices of its checkpoint from {show_instant(known)} on: earlier ones were removed. Use windows "
+            "that are not longer than those of the checkpoint, or say a later `until`."
+        )
 
 
 def _check_types(query: Query, past: Query) -> None:
@@ -153,7 +196,7 @@ def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
     """Return the rows of a history before `until` that open windows need, or whose slices are retained."""
     support, time = query.support, F.col(flat.TIME)
     first = support.history_from(history.until, query.trigger, query.retain)
-    counts = time < _instant(history, history.until)
+    counts = F.lit(True) if history.goes_on else time < _instant(history, history.until)
     if first is not None and history.of_partials:
         # The first stage refuses a slice that contains `first`: it has records of windows that are needed.
         counts &= F.col(flat.STOP) > first
@@ -170,10 +213,14 @@ def _instant(history: History, microseconds: int) -> Column:
 
 @dataclass(frozen=True)
 class Loading:
-    """The end of the history that the stateful operator loads, in microseconds, and the plan that reads its blocks."""
+    """The end of the history that the stateful operator loads, and the plan that reads its blocks.
+
+    `retain` says how long before `until` slices are retained that the history has. Both are in microseconds.
+    """
 
     until: int
     execution_plan: ExecutionPlan
+    retain: int
 
 
 class WarmOperator(stream.WindowOperator):
@@ -191,7 +238,7 @@ class WarmOperator(stream.WindowOperator):
         self.store.name = f"bucket {key[0]}"
         table = initialState.sort_values(["partition", "part"], kind="stable")
         shipped = self.loading.execution_plan.shipped(table)
-        self._load(super()._bucket(), shipped, timerValues)
+        self._load(self._unloaded(), shipped, timerValues)
         self.noted[LOADED] += _count(shipped)
         for cause in ("no_time", "no_window"):
             self.noted[cause] += int(table[cause].sum())
@@ -202,7 +249,7 @@ class WarmOperator(stream.WindowOperator):
         if BEFORE_WARM in tables[0]:
             self.noted[BEFORE_WARM] += sum(int(table[BEFORE_WARM].sum()) for table in tables)
         self.store.name = f"bucket {key[0]}"
-        bucket = super()._bucket()
+        bucket = self._unloaded()
         if bucket.pages.is_new:  # no row of the history belongs to this bucket
             self._load(bucket, [], timerValues)
         yield from super().handleInputRows(key, iter(tables), timerValues)
@@ -212,6 +259,11 @@ class WarmOperator(stream.WindowOperator):
         bucket.load(shipped, MicroBatchTime(self.loading.until, clock))
         if bucket.pages.is_new and self.needs_timer:
             self.handle.registerTimer(self._last(bucket) + 1)
+
+    def _unloaded(self) -> OpenBucket:
+        """Return the current bucket before it has a history; it retains no slices that the history lacks."""
+        fingerprint = replace(self.fingerprint, retain=self.loading.retain)
+        return self.execution_plan.bucket(self.grace, fingerprint, self.store, self.trigger)
 
     def _bucket(self) -> OpenBucket:
         bucket = super()._bucket()
@@ -248,12 +300,13 @@ def build(
 ) -> DataFrame:
     """Return the windows of a stream that starts from a history; see `stream.build` for `query` and what follows it."""
     past = query if history.of_partials else past_of(call, history)
-    loading = Loading(history.until, past.execution_plan)
+    known = history.known_from
+    retain = query.retain if known is None else min(query.retain, history.until - known)
+    loading = Loading(history.until, past.execution_plan, retain)
     first_stage: Any = past.execution_plan.first_stage(labels)
     rows = past.records()
     if history.of_partials:
-        table = _table(call, history)
-        rows, first_stage = table.rows(query), table.stage(query.execution_plan, labels, history.until)
+        rows, first_stage = _of_table(_table(call, history), query, labels, history)
     initial = _blocks(needed(rows, query, history), first_stage)
 
     def operator(*of_query: Any) -> stream.WindowOperator:
@@ -266,6 +319,19 @@ def build(
         return wrapped(NotBefore(stage, history.until) if history.overlap == DROP else stage)
 
     return stream.build(replace(query, warm=True), labels, spread, operator, of_stream, initial)
+
+
+def _of_table(
+    table: PartialsTable, query: Query, labels: tuple[int, ...], history: History
+) -> tuple[DataFrame, OfPartials]:
+    """Return the rows of a table of partials, and the first stage that reads them."""
+    if not history.goes_on:
+        return table.rows(query), table.stage(query.execution_plan, labels, history.until)
+    families, first = query.shape.family.families, None
+    if any(family.assembled == TAILED for family in families):
+        # The new state marks these slices as merged; other state would show a merged slice as a separate one.
+        first = tuple(query.support.first_window(family, history.until, query.trigger) for family in families)
+    return table.rows(query), table.stage(query.execution_plan, labels, first=first)
 
 
 def _blocks(rows: DataFrame, stage: Any) -> GroupedData:

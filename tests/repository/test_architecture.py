@@ -115,7 +115,7 @@ INSIDE = {
             "slicing.spark.observed",
             "slicing.spark.packing",
         },
-        {"slicing.spark.settings", "slicing.spark.checkpoint", "slicing.spark.labels"},
+        {"slicing.spark.settings", "slicing.spark.checkpoint", "slicing.spark.labels", "slicing.spark.as_of"},
         {"slicing.spark.requirements", "slicing.spark.describe"},
         {"slicing.spark.advice"},
         {"slicing.spark.columns"},
@@ -139,7 +139,7 @@ INSIDE = {
         {"slicing.spark.resolve"},
         {"slicing.spark.stream", "slicing.spark.bounded"},
         {"slicing.spark.features", "slicing.spark.lookup", "slicing.spark.partials"},
-        {"slicing.spark.profiling", "slicing.spark.warm", "slicing.spark.why"},
+        {"slicing.spark.profiling", "slicing.spark.warm", "slicing.spark.why", "slicing.spark.lookup_partials"},
         {"slicing.spark.build", "slicing.spark.check_warm"},
     ),
 }

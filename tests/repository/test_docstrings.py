@@ -20,7 +20,7 @@ COSTS = {
     "by_edges", "counting", "cumulating", "hopping", "session", "sliding", "tumbling", "unbounded",
     "on_close", "on_update", "on_change", "early", "describe", "draw",
     "Windowed.aggregate", "Windowed.assemble", "Windowed.buckets", "Windowed.grace", "Windowed.process",
-    "FeaturesAt.aggregate", "Definition.lookup", "Definition.changes", "Definition.why",
+    "FeaturesAt.aggregate", "Definition.lookup", "Definition.lookup_partials", "Definition.changes", "Definition.why",
 }  # fmt: skip
 """These decide what a query costs, or read a checkpoint."""
 

@@ -28,8 +28,8 @@ TIMES = (datetime(2024, 5, 1, tzinfo=UTC), None)
 WINDOW = hopping("10 minutes", "1 minute")
 
 
-def definition(window, **results):
-    windowed = group_by("user").window(window, time="ts")
+def definition(window, tree="auto", **results):
+    windowed = group_by("user").window(window, time="ts").assemble(tree)
     windowed = windowed.emit(on_update()) if window == unbounded() else windowed
     made = windowed.define(**(results or {"count": C.count()}))
     watermark = "1 minute" if window.by_time and window.closes else None
@@ -88,7 +88,28 @@ def test_arguments_of_other_types_are_refused(asked, words):
         definition(WINDOW).lookup("nowhere", **asked)
 
 
+@pytest.mark.parametrize(
+    ("window", "asked", "words"),
+    [
+        (session("1 minute"), {}, "shares none, as records decide where it ends"),
+        (sliding("1 minute"), {}, "shares none"),
+        (counting(10), {}, "shares none"),
+        (unbounded(), {}, "shares none"),
+        (WINDOW, {"joined": JOINED.on("s")}, "`joined` is eager. Give it a `combine`"),
+        (WINDOW, {"tree": "eager"}, "keeps whole windows instead"),
+        (WINDOW, {"as_of": C.count()}, "have a column `as_of`"),
+        (WINDOW, {"records": C.count()}, "has a column `records` of its own"),
+    ],
+    ids=str,
+)
+def test_a_state_without_slices_has_no_partials(window, asked, words):
+    with pytest.raises(InvalidValue, match=words):
+        definition(window, **asked).lookup_partials("nowhere")
+
+
 def test_a_bounded_definition_has_no_state():
     made = group_by("user").window(WINDOW, time="ts").define(count=C.count()).declare("user string, ts timestamp")
     with pytest.raises(InvalidValue, match="reads the state of a stream"):
         made.lookup("nowhere")
+    with pytest.raises(InvalidValue, match=r"`lookup_partials` reads the state of a stream.*lookup_partials\("):
+        made.lookup_partials("nowhere")
