@@ -36,7 +36,8 @@ ENDING = "Go on with early(when=..., ends=True), or start with a new checkpoint.
 
 _GOES_ON = {
     "keys": f"refused: state is by key. {NEW}.",
-    "buckets": "refused: keys are spread over them. Say `{buckets}`, with any number of shuffle partitions.",
+    "buckets": "refused: keys are spread over them. Say `{buckets}`, with any number of shuffle partitions. With "
+    "another number, start a new checkpoint from its slices: `.warm(partials=definition.lookup_partials(...))`.",
     "time": f"refused: slices are cut by it. {NEW}.",
     "states": f"refused: what functions remember has these fields. {NEW}, or change them back.",
     "time column": f"refused: slices are cut by it. {NEW}, or change the column back.",
