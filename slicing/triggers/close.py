@@ -1,4 +1,4 @@
-"""`on_close()`: every window fires once, when it closes."""
+"""`on_close()`: every window fires once, when it closes; `early(final=True)`: also when bounded input ends."""
 
 from __future__ import annotations
 
@@ -22,3 +22,13 @@ class OnClose(Trigger):
 
     def __repr__(self) -> str:
         return "on_close()"
+
+
+@dataclass(frozen=True)
+class OnCloseAndEnd(OnClose):
+    """As `OnClose`; also fires the count windows that bounded input ends before they are full."""
+
+    fires_short = True
+
+    def __repr__(self) -> str:
+        return "early(final=True)"

@@ -16,7 +16,7 @@ from slicing.triggers.by_records import ByRecords
 from slicing.triggers.by_records_of_key import ByRecordsOfKey
 from slicing.triggers.by_signal import BySignal
 from slicing.triggers.change import OnChange
-from slicing.triggers.close import OnClose
+from slicing.triggers.close import OnClose, OnCloseAndEnd
 from slicing.triggers.condition import Condition
 from slicing.triggers.early import Early
 from slicing.triggers.early_by_clock import EarlyByClock
@@ -116,7 +116,7 @@ def early(
     ends: bool = False,
     delta: tuple[Input, float] | None = None,
     by: str = CLOCK,
-    final: bool = True,
+    final: bool | None = None,
     repeat: bool = False,
     purge: bool = False,
     buffer: Buffer | None = None,
@@ -146,6 +146,9 @@ def early(
 
     `buffer` limits the number of (key, window) pairs with new records that wait in a bucket, see `buffer(...)`.
 
+    `early(final=True)` alone fires when windows close, as `on_close()` does. On bounded input it also fires the last
+    count window of each key if it is not full, as does every `early` with `final`.
+
     Only windows with records since their last firing fire; with `repeat` each multiple of `every` fires the others too.
     Raises InvalidValue or InvalidType without a condition, and for values that are not positive. Cost: that of
     `on_close()`, a record count per (slice, key) with records that have not fired, and for each early row a read of
@@ -161,13 +164,15 @@ def early(
     >>> print(early(records=5, after="10 seconds"))
     early(records=5, per='window', after='10 seconds')
     """
-    _check_options(every, records, after, when, delta, per, by, repeat)
+    alone = every is None and records is None and after is None and when is None and delta is None
+    _check_options(alone and final is not True, every, records, after, when, delta, per, by, repeat)
     check_flag(ends, "`ends` says whether records of which `when` is true end their sessions")
     if ends and when is None:
         raise InvalidValue(
             "`ends` lets records end their sessions of which `when` is true; there is no `when`. "
             'Write for example early(when=F.col("event") == "logout", ends=True).'
         )
+    final = True if final is None else final
     check_flag(final, "`final` says whether windows fire when they close, too")
     check_flag(purge, "`purge` says whether the records of a firing are dropped from their window")
     if purge and repeat:
@@ -179,6 +184,8 @@ def early(
         raise InvalidType(
             f"`buffer` takes what buffer() returns; got {excerpt(buffer)}. Write for example buffer(records=100_000)."
         )
+    if alone:
+        return _alone(purge, buffer)
     plain = final and not repeat and not purge and buffer is None and when is None and delta is None
     if plain and records is None and after is None and by == CLOCK:
         return EarlyByClock(_interval(every, "every"))
@@ -198,7 +205,19 @@ def early(
     return Early(tuple(conditions), final, repeat, purge, buffer)
 
 
+def _alone(purge: bool, buffer: Buffer | None) -> Trigger:
+    """Return the trigger of `early(final=True)`. Raises InvalidValue for options of firings that it does not have."""
+    if purge or buffer is not None:
+        name = "purge" if purge else "buffer"
+        raise InvalidValue(
+            f"`{name}` is about firings before windows close, and `early(final=True)` alone has none. Add a condition, "
+            f'for example early(records=100, per="window"), or leave `{name}` out.'
+        )
+    return OnCloseAndEnd()
+
+
 def _check_options(
+    without: bool,
     every: Duration | None,
     records: int | None,
     after: Duration | None,
@@ -209,7 +228,7 @@ def _check_options(
     repeat: bool,
 ) -> None:
     check_flag(repeat, "`repeat` says whether windows fire without new records, too")
-    if every is None and records is None and after is None and when is None and delta is None:
+    if without:
         raise InvalidValue(
             "`early` takes at least one of `every`, `records`, `after`, `when` and `delta`: "
             'early(every="10 seconds"), early(records=100), or early(records=100, after="10 seconds").'

@@ -196,6 +196,7 @@ SHORT = [
     (on_close(), []),
     (early(records=100, per="window"), [(5, 5)]),
     (early(records=100), [(5, 5)]),
+    (early(final=True), [(5, 5)]),
     (early(every="1 hour"), [(5, 5)]),
     (early(records=100, per="window", final=False), []),
 ]

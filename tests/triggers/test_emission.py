@@ -55,6 +55,7 @@ from slicing.explain.costs import MERGING
 from slicing.state import bucket_cache as memory
 from slicing.state import lists, pages, slice_groups
 from slicing.state.store import MemoryStore
+from slicing.triggers.buffer import buffer
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.emission import early, on_change, on_close, on_update
 from slicing.triggers.trigger import ENDS, QUESTIONS
@@ -120,7 +121,7 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
 
 
 def test_an_emission_prints_as_the_call_that_makes_it():
-    for emission in [on_close(), *MODES.values()]:
+    for emission in [on_close(), early(final=True), *MODES.values()]:
         names = {"on_close": on_close, "on_update": on_update, "on_change": on_change, "early": early}
         made = eval(str(emission), names)
         assert made == emission
@@ -151,6 +152,10 @@ def test_triggers_say_what_they_ask_and_mean():
         (lambda: early(records=3, by="event"), InvalidValue, "and every=None"),
         (lambda: early(records=3, repeat=True), InvalidValue, "there is no `every`"),
         (lambda: early(records=3, final=1), InvalidType, "`final` says"),
+        (lambda: early(final=False), InvalidValue, "at least one of `every`, `records`, `after`, `when` and `delta`"),
+        (lambda: early(final=1), InvalidValue, "at least one of `every`, `records`, `after`, `when` and `delta`"),
+        (lambda: early(final=True, purge=True), InvalidValue, "alone has none. Add a condition"),
+        (lambda: early(final=True, buffer=buffer(records=1)), InvalidValue, "or leave `buffer` out"),
         (lambda: early(every="0 seconds"), InvalidValue, "at least one; got '0 seconds'"),
         (lambda: early(every="1500 microseconds"), InvalidValue, "whole milliseconds"),
         (lambda: early(every=10), InvalidType, "needs a unit"),
