@@ -37,7 +37,7 @@ from slicing import Definition, InvalidValue, describe, group_by, hopping, tumbl
 
 pytestmark = pytest.mark.slow
 
-WINDOW, DELAY, GRACE, RETAIN = hopping("10 minutes", "1 minute"), MINUTE, 3 * MINUTE, 6 * MINUTE
+WINDOW, DELAY, GRACE, RETAIN = hopping("10 minutes", "1 minute"), MINUTE, 3 * MINUTE, 14 * MINUTE
 RESULTS = {"held": C.count(), "total": C.sum("n"), "mean": C.mean("n"), "most": C.max("s"), "first": C.first("n")}
 SEEN, ALL, KEYS = 5, 9, 4
 
@@ -48,7 +48,8 @@ def file_of(number):
     late = [rng.choice([0, 30 * SECOND, 2 * MINUTE, 5 * MINUTE, 20 * MINUTE]) for _ in range(16)]
     times = [now - rng.randrange(each + SECOND) for each in late]
     some = [record(rng.randrange(KEYS) or None, at, n=rng.randrange(100), s=rng.choice("abc")) for at in times]
-    return table([record(1, now), *some])
+    # Of the first file this one is in the first slice that is retained when the query stops.
+    return table([record(1, now), record(2, now - 6 * MINUTE - 30 * SECOND), *some])
 
 
 FILES = [file_of(number) for number in range(ALL)]
@@ -58,7 +59,7 @@ def defined(spark, directory, buckets, window=WINDOW):
     """The same results by a struct and a plain key, whose slices are retained."""
     stream = source(spark, directory, f"{DELAY // SECOND} seconds")
     stream = stream.withColumn("pair", F.struct((F.col("world") % 2 == 1).alias("odd"), "world"))
-    windowed = group_by(stream, "pair", "world").window(window, time="ts").grace("3 minutes").retain("6 minutes")
+    windowed = group_by(stream, "pair", "world").window(window, time="ts").grace("3 minutes").retain("14 minutes")
     return windowed.buckets(buckets).define(**RESULTS)
 
 
