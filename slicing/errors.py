@@ -183,6 +183,8 @@ def raised(error: Exception) -> str:
 
 _OURS = re.compile(r"\bslicing\.errors\.(\w+): (.+)")
 _TRACEBACK = "Traceback (most recent call last):"
+_OF_PY4J = re.compile(r"An error occurred while calling .*\n: ")
+"""The line with which py4j begins the text of an error of the JVM."""
 
 
 def reason(error: object) -> str:
@@ -195,7 +197,7 @@ def reason(error: object) -> str:
     >>> reason("[STREAM_FAILED] Query ... terminated\\n  File ...\\nslicing.errors.TooLarge: too much\\n")
     'too much'
     """
-    text = "" if error is None else str(error)
+    text = _OF_PY4J.sub("", "" if error is None else str(error), count=1)
     if ours := _OURS.findall(text):
         return str(ours[-1][1]).strip()
     if _TRACEBACK in text:

@@ -11,22 +11,30 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, TypeVar
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slicing.errors import InvalidType, InvalidValue, SlicingError, excerpt, reason, shortened
+from slicing.errors import InvalidType, InvalidValue, SlicingError, StateMismatch, excerpt, reason, shortened
+from slicing.spark.labels import labels
 from slicing.spark.versions import OLDEST, check_release
-from slicing.state.format.header import Header
+from slicing.stages.looking import header_of
+from slicing.state.format.buckets import Buckets
+from slicing.state.format.header import RESTORE, Header
 
 HEADER, PAGES = "header", "pages"
 """The state variables of the stateful operator."""
+FAILURES = (PySparkException, Py4JError)
+"""The errors of Spark. PySpark leaves a failed job, such as one that cannot load a state store, to py4j."""
 _SNAPSHOT = re.compile(r".*/(\d+)\.zip$")
+_NOT_LOADED = re.compile(r"\[CANNOT_LOAD_STATE_STORE.*")
+"""The line of Spark's error that says why it cannot load a state store."""
 PAUSES = (0.05, 0.2)
 """Seconds to wait before each repeated attempt to read a checkpoint that a running query writes."""
 Answer = TypeVar("Answer")
@@ -45,7 +53,8 @@ class State:
     """The state of one windowed aggregation in a checkpoint after the micro-batch `batch`.
 
     `operator` is the id of the stateful operator, `partitions` its number of partitions. `first` and `last` are the
-    oldest and the newest committed micro-batch that the checkpoint still holds.
+    oldest and the newest committed micro-batch that the checkpoint still holds. `only` has the partitions that are
+    read; None means all.
     """
 
     spark: SparkSession
@@ -55,21 +64,30 @@ class State:
     first: int
     last: int
     batch: int
+    only: tuple[OnePartition, ...] | None = None
 
     def headers(self) -> DataFrame:
         """Return the headers of the buckets: columns `bucket`, `text`."""
-        return self._variable(HEADER, None).selectExpr("key.bucket AS bucket", "value.value AS text")
+        return self._read(HEADER, "key.bucket AS bucket", "value.value AS text")
 
-    def pages(self, only: OnePartition | None = None) -> DataFrame:
+    def pages(self) -> DataFrame:
         """Return the pages of the buckets: columns `bucket`, `page`, `text`."""
         columns = ("key.bucket AS bucket", "user_map_key.page AS page", "user_map_value.value AS text")
-        return self._variable(PAGES, only).selectExpr(*columns)
+        return self._read(PAGES, *columns)
 
     def buckets(self, labels: Sequence[int], only: OnePartition) -> DataFrame:
         """Return headers and pages of some buckets of one partition: the columns of `pages`, `page` null in headers."""
+        there = replace(self, only=(only,))
         columns = ("key.bucket AS bucket", "CAST(NULL AS STRING) AS page", "value.value AS text")
-        heads = self._variable(HEADER, only).selectExpr(*columns)  # one step: Spark analyzes the plan once per step
-        return heads.unionAll(self.pages(only)).where(F.col("bucket").isin(*labels))
+        heads = there._read(HEADER, *columns)  # one step: Spark analyzes the plan once per step
+        return heads.unionAll(there.pages()).where(F.col("bucket").isin(*labels))
+
+    def _read(self, name: str, *columns: str) -> DataFrame:
+        if self.only == ():
+            return self._variable(name, None).selectExpr(*columns).limit(0)
+        return reduce(
+            DataFrame.unionAll, [self._variable(name, only).selectExpr(*columns) for only in self.only or (None,)]
+        )
 
     def _variable(self, name: str, only: OnePartition | None) -> DataFrame:
         options: dict[str, Any] = {"operatorId": self.operator, "batchId": self.batch, "stateVarName": name}
@@ -82,18 +100,61 @@ class State:
         """The stored headers of all buckets, by bucket label."""
         return {row.bucket: row.text for row in self.headers().collect()}
 
+    @property
+    def all_texts(self) -> dict[int, str]:
+        """The stored headers of all buckets, by bucket label. Raises StateMismatch if a bucket has none."""
+        if lost := missing(self.texts):
+            raise StateMismatch(f"the store has no bucket {', '.join(map(str, lost))} of `{self.path}`. {RESTORE}")
+        return self.texts
+
+    def readable(self) -> tuple[State, list[str]]:
+        """Return the state of the partitions that can be read, and for each of the others why it cannot.
+
+        A partition is read on its own from its newest snapshot that can be read.
+        """
+        there: list[OnePartition] = []
+        lost: list[str] = []
+        for partition in range(self.partitions):
+            why = "it has no snapshot to read it from on its own"
+            for only in self.snapshots(partition):
+                try:
+                    replace(self, only=(only,)).headers().collect()
+                except FAILURES as error:
+                    why = _cause(error)
+                else:
+                    there.append(only)
+                    break
+            else:
+                lost.append(f"partition {partition} cannot be read: {why}")
+        return replace(self, only=tuple(there)), lost
+
     def newest_snapshot(self, partition: int) -> OnePartition | None:
         """Return the newest snapshot from which a partition can be read, or None."""
+        return next(iter(self.snapshots(partition)), None)
+
+    def snapshots(self, partition: int) -> list[OnePartition]:
+        """Return the snapshots from which a partition can be read, the newest first."""
         where = f"{self.path.rstrip('/')}/state/{self.operator}/{partition}"
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.zip")
         try:
             found = [_SNAPSHOT.fullmatch(each) for each in files.load(where).inputFiles()]
-        except PySparkException:
-            return None
-        after = [int(match[1]) - 1 for match in found if match]
+        except FAILURES:
+            return []
+        after = sorted((int(match[1]) - 1 for match in found if match), reverse=True)
         # To read a snapshot, Spark needs its micro-batch in the commit log, which forgets old micro-batches.
-        there = [batch for batch in after if self.first <= batch <= self.batch]
-        return OnePartition(partition, max(there)) if there else None
+        return [OnePartition(partition, batch) for batch in after if self.first <= batch <= self.batch]
+
+
+def missing(headers: Mapping[int, str]) -> list[int]:
+    """Return the labels of the buckets without a header, by the number of buckets in the other headers.
+
+    Each bucket has a header from the first micro-batch on. Raises StateMismatch if a header cannot be read.
+    """
+    for label, text in headers.items():
+        if Buckets.is_one(spread := header_of(label, text).buckets):
+            found = Buckets.of(spread)
+            return sorted({*labels(found.count, found.even_over)} - headers.keys())
+    return []
 
 
 def headers(spark: SparkSession, path: str, operator: int | None = None) -> dict[int, Header]:
@@ -101,7 +162,7 @@ def headers(spark: SparkSession, path: str, operator: int | None = None) -> dict
 
     `operator` selects one of several windowed aggregations. Raises InvalidValue, InvalidType, StateMismatch.
     """
-    texts = of_one_batch(lambda batch: state(spark, path, batch, operator), lambda found: found.texts)
+    texts = of_one_batch(lambda batch: state(spark, path, batch, operator), lambda found: found.all_texts)
     return {label: Header.from_text(text) for label, text in texts.items()}
 
 
@@ -138,14 +199,14 @@ def of_one_batch(
     `opened` returns the state after a micro-batch, None for the last one. If the answer fails after another micro-batch
     was committed, the state may have been removed while it was read. The last micro-batch is then asked instead, once;
     but not in place of a `batch` that was asked for: its removal is an error. If Spark fails and no micro-batch was
-    committed, the same one is asked again. Raises InvalidValue if `batch` was removed, else the error of the last
-    attempt.
+    committed, the same one is asked again. Raises StateMismatch if Spark still cannot load it, InvalidValue if `batch`
+    was removed, else the error of the last attempt.
     """
     chosen, moved = opened(batch), False
     for pause in PAUSES:
         try:
             return ask(chosen)
-        except (PySparkException, SlicingError) as error:
+        except (*FAILURES, SlicingError) as error:
             newest = _still_there(opened(None), batch)
             if newest.batch != chosen.batch:
                 if moved:
@@ -156,7 +217,14 @@ def of_one_batch(
             else:
                 chosen = newest  # older micro-batches may have been removed
                 time.sleep(pause)
-    return ask(chosen)
+    try:
+        return ask(chosen)
+    except FAILURES as error:
+        if not _NOT_LOADED.search(str(error)) or _still_there(opened(None), batch).batch != chosen.batch:
+            raise
+        raise StateMismatch(
+            f"the state cannot be read: {_cause(error)}. {RESTORE} `describe(spark, checkpoint)` says what can be read."
+        ) from error
 
 
 def _still_there(newest: State, batch: int | None) -> State:
@@ -192,8 +260,14 @@ def _metadata(spark: SparkSession, path: str) -> tuple[list[Any], str]:
     """The stateful operators of a checkpoint, and the reason if there are none."""
     try:
         return spark.read.format("state-metadata").load(path).collect(), "there is no state"
-    except PySparkException as error:
-        return [], shortened(reason(error)).rstrip(".")
+    except FAILURES as error:
+        return [], _cause(error)
+
+
+def _cause(error: object) -> str:
+    """The cause of a failure of Spark in one line, for a message."""
+    found = _NOT_LOADED.search(str(error))
+    return shortened(found[0] if found else reason(error)).rstrip(". ")
 
 
 def _variables(properties: str | None) -> set[str]:
@@ -215,6 +289,6 @@ def _operator(path: str, found: list[Any], wanted: int | None) -> Any:
         )
     numbers = ", ".join(map(str, sorted(by_number)))
     raise InvalidValue(
-        f"the checkpoint `{path}` has state of several operators, {numbers}; got operator={wanted}. Say which one is "
-        f"meant, for example operator={min(by_number)}."
+        f"the checkpoint `{path}` has state of the operators {numbers}; got operator={excerpt(wanted)}. Say which one "
+        f"is meant, for example operator={min(by_number)}."
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from slicing.errors import InvalidType, excerpt, raised
+from slicing.errors import InvalidType, StateMismatch, excerpt, raised
 from slicing.explain.state_table import (
     BucketState,
     KeyState,
@@ -19,7 +19,7 @@ from slicing.explain.state_table import (
     trigger_state_of,
     triggers_of,
 )
-from slicing.spark.checkpoint import State, of_one_batch, state
+from slicing.spark.checkpoint import FAILURES, State, missing, of_one_batch, state
 from slicing.spark.ddl import struct_of
 from slicing.spark.labels import hash_of
 from slicing.stages.measuring import SCHEMA, SLICES_SCHEMA, CountSlices, Measure
@@ -32,7 +32,8 @@ def describe(
     """Describe the state of a query in its checkpoint, as a value that prints as a table, in notebooks too.
 
     It describes one committed micro-batch, by default the last; the query may be running. Damaged headers and pages are
-    named and left out. `operator` is the id of the stateful operator, if the query has several windowed aggregations.
+    named and left out. So are partitions that Spark cannot load: then each of the others is read on its own. `operator`
+    is the id of the stateful operator, if the query has several windowed aggregations.
 
     Cost: Spark reads the state of all partitions, and the keys of all pages are decoded. If large keys may have rows of
     a slice in several pages, it reads the state a second time, and counts the slices of these keys only. Raises
@@ -40,7 +41,14 @@ def describe(
     """
     if not hasattr(type(spark), "readStream"):
         raise InvalidType(f"`describe` takes the session first: `describe(spark, checkpoint)`; got {excerpt(spark)}.")
-    return of_one_batch(lambda at: state(spark, checkpoint, at, operator), _described, batch)
+    try:
+        return of_one_batch(lambda at: state(spark, checkpoint, at, operator), _described, batch)
+    except (StateMismatch, *FAILURES):
+        found = state(spark, checkpoint, batch, operator)
+        described = _described(*found.readable())
+        if state(spark, checkpoint, None, operator).last != found.last:
+            raise  # the running query may have removed what could not be read
+        return described
 
 
 def _spread(buckets: Sequence[BucketState], partitions: int) -> str:
@@ -80,9 +88,10 @@ def _slices_of_keys(
     return {(row["bucket"], row["hash"]): row["slices"] for row in rows}
 
 
-def _described(found: State) -> StateTable:
+def _described(found: State, lost: Sequence[str] = ()) -> StateTable:
+    """The description of the partitions that are read; `lost` says why others cannot be read."""
     heads: dict[int, Header] = {}
-    damage: list[str] = []
+    damage = [*lost]
     formats: set[int] = set()
     for label, text in sorted(found.texts.items()):
         try:
@@ -90,6 +99,11 @@ def _described(found: State) -> StateTable:
             heads[label] = Header.from_text(text)
         except Exception as error:  # damaged bytes may raise any error
             damage.append(f"the header of bucket {label}: {raised(error)}")
+    damage += [
+        f"bucket {label} is not in the store"
+        for label in missing({label: text for label, text in found.texts.items() if label in heads})
+        if label not in found.texts
+    ]
     measure = Measure({label: text for label, text in found.texts.items() if label in heads})
     rows = {row.bucket: row for row in found.pages().mapInArrow(measure, struct_of(SCHEMA)).collect()}
     damage += [f"bucket {label}, {row.damage}" for label, row in sorted(rows.items()) if row.damage and label in heads]

@@ -113,7 +113,7 @@ class LookupRequest:
 
     def _of_all(self, state: State) -> tuple[pa.Table, Mapping[int, str]]:
         """As `found`, from all partitions."""
-        texts = self._chosen(state.texts)
+        texts = self._chosen(state.all_texts)
         return self._pages(state, texts).toArrow(), texts
 
     def _chosen(self, texts: Mapping[int, str]) -> Mapping[int, str]:
@@ -129,7 +129,7 @@ class LookupRequest:
 
     def _answered_in_workers(self, state: State) -> DataFrame:
         """The rows of many keys, from all partitions, assembled by Spark's workers."""
-        texts = self._chosen(state.texts)
+        texts = self._chosen(state.all_texts)
         function = self.function(texts)
         function.check()
         kept = self._pages(state, texts).mapInArrow(function, struct_of(self._flat.schema)).localCheckpoint()
@@ -338,6 +338,8 @@ def _local_keys(query: Query, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def _keys_of(query: Query, frame: DataFrame) -> pa.Table:
     columns = [column for key in query.keys for column, _ in Key(key.name, key.type, key.name).leaves()]
+    if frame.isStreaming:
+        raise InvalidType("`keys` is a bounded DataFrame; got a stream. Read the keys by `spark.read`.")
     _check_types(query, frame)
     found = frame.select(*[column.alias(f"k{at}") for at, column in enumerate(columns)]).toArrow()
     return encode_keys(key_table(query.shape, found.columns))[1]
@@ -355,7 +357,8 @@ def _other_type(query: Query, error: Exception) -> InvalidType:
 
 def _rows_of(query: Query, given: Any) -> list[tuple[Any, ...]]:
     form = _form(query)
-    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__"):
+    # A table of another library iterates over the names of its columns.
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__") or hasattr(given, "columns"):
         raise InvalidType(f"`keys` is {form}, or a DataFrame with these columns; got {excerpt(given)}.")
     rows = [each if isinstance(each, tuple) else (each,) for each in given]
     if wrong := [row for row in rows if len(row) != len(query.keys)]:
@@ -391,7 +394,8 @@ def _shown_edges(edges: Any) -> str:
         shift = edges.offset % edges.length
         return f"every {show(edges.length)}{f' from {show(shift)} on' if shift else ''}"
     if isinstance(edges, Local):
-        return f"every {edges.each} {edges.unit} in {edges.zone.name}"
+        each = show(edges.each) if edges.unit == "microsecond" else f"{edges.each} {edges.unit}"
+        return f"every {each} in {edges.zone.name}"
     return excerpt(edges.spec())
 
 

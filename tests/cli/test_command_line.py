@@ -615,6 +615,7 @@ def test_reason_is_the_frameworks_own_message():
     )
     assert reason(RuntimeError(text)) == "`sum(x)` of a window must fit."
     assert reason(RuntimeError("[SOME_ERROR] first line\nmore")) == "[SOME_ERROR] first line"
+    assert reason("An error occurred while calling o1.collectToPython.\n: a.b.Gone: why\n\tat a.b.C") == "a.b.Gone: why"
     chained = "slicing.errors.FunctionFailed: first\nDuring handling ...\nslicing.errors.TooLarge: last\nat java"
     assert reason(chained) == "last"
     python = "[X] y\nTraceback (most recent call last):\n  File 'a'\n    import b\nModuleNotFoundError: No b\n\nat java"

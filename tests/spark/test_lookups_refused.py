@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pandas as pd
 import pytest
 
 import combinators as C
@@ -51,6 +52,7 @@ def definition(window, tree="auto", **results):
         (WINDOW, {"windows": tumbling("30 seconds")}, "every 1 minute, and .* an edge at every 30 seconds"),
         (WINDOW, {"windows": tumbling("1 minute", "1 second")}, "an edge at every 1 minute from 1 second on"),
         (WINDOW, {"windows": tumbling("1 day", zone="Asia/Kathmandu")}, "an edge at every 1 day in Asia/Kathmandu"),
+        (WINDOW, {"windows": tumbling("1 hour", zone="Asia/Kathmandu")}, "an edge at every 1 hour in Asia/Kathmandu"),
         (WINDOW, {"windows": by_edges([1], [60_000_001])}, "an edge at"),
         (WINDOW, {"latest": True, "starts": TIMES}, "Leave one out"),
     ],
@@ -81,6 +83,7 @@ def test_columns_of_lookups_are_not_those_of_results(name):
         ({"latest": "yes"}, "True or False"),
         ({"windows": "1 minute"}, "must be made with"),
         ({"windows": cumulating}, "must be made with"),
+        ({"keys": pd.DataFrame({"user": ["ada"]})}, "a list of values of user, or a DataFrame"),
     ],
 )
 def test_arguments_of_other_types_are_refused(asked, words):
@@ -105,6 +108,12 @@ def test_arguments_of_other_types_are_refused(asked, words):
 def test_a_state_without_slices_has_no_partials(window, asked, words):
     with pytest.raises(InvalidValue, match=words):
         definition(window, **asked).lookup_partials("nowhere")
+
+
+def test_keys_are_no_stream(spark):
+    keys = spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS user")
+    with pytest.raises(InvalidType, match="`keys` is a bounded DataFrame; got a stream"):
+        definition(WINDOW).lookup("nowhere", keys=keys)
 
 
 def test_a_bounded_definition_has_no_state():
