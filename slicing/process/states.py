@@ -102,12 +102,12 @@ def declared(key_state: Any, window_state: Any, clear: Any, key_ttl: Any, window
         )
     if clear is not None and not callable(clear):
         raise InvalidType(f"`clear` takes a function `(key, window, context)`; got {excerpt(clear)}.")
-    if clear is not None:
-        check_takes(clear, "`clear`", "key", "window", "context")
     if clear is not None and not own:
         raise InvalidValue(
             '`clear` is called before the state of a window is cleared, and there is none. Add window_state="...".'
         )
+    if clear is not None:
+        check_takes(clear, "`clear`", "key", "window", "context")
     if own and window.merges:
         raise InvalidValue(
             f"`window_state` is of one window, and those of {window} merge with others that have another state. "

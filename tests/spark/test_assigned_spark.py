@@ -379,6 +379,6 @@ def test_what_is_not_built_is_refused(spark, tmp_path, capsys):
     with pytest.raises(InvalidValue, match=r"column `other` of assigned_by.* does not exist; the columns are"):
         grouped.window(assigned_by(odd, columns="other"), time="ts").aggregate(n=C.count())
     with pytest.raises(InvalidValue, match=r"`time` of .* is the name of a column"):
-        grouped.window(assigned_by(odd), time=processing_time()).aggregate(n=C.count())
+        grouped.window(assigned_by(odd, columns="n"), time=processing_time()).aggregate(n=C.count())
     windows.explain(n=C.count())
     assert "every record is copied into each of its windows before the shuffle, R times" in capsys.readouterr().out
