@@ -159,7 +159,8 @@ def check_flag(given: object, says: str) -> None:
 def check_takes(function: Callable[..., Any], says: str, *arguments: str) -> None:
     """Raise InvalidType unless a function can be called with these arguments; a builtin may not tell its own."""
     try:
-        signature = inspect.signature(function)
+        # A decorator may add arguments: those of the wrapped function say nothing about the call.
+        signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         return
     try:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial, wraps
 from random import Random
 
 import numpy as np
@@ -506,6 +507,8 @@ def test_functions_of_other_arguments_are_refused_when_they_are_given(make, mess
     with pytest.raises(InvalidType, match=f"{message}; got .*, whose arguments are \\(records\\)"):
         make(lambda records: records)
     make(lambda *given: given)
+    make(partial(lambda model, *given: given, None))
+    make(wraps(lambda model, *given, of: given)(lambda *given: given))
 
 
 def test_rows_without_a_column_are_refused():
