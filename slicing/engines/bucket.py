@@ -375,10 +375,13 @@ class Bucket:
         self.open_pairs = self.all_pairs(remembers, counts_keys)
         return self.open_pairs
 
-    def closing_pairs(self, remembers: Remembered | None) -> Iterator[Candidates]:
-        """Yield the pairs that this micro-batch closes; changes of the trigger's state for them are not stored."""
+    def closing_pairs(self, remembers: Remembered | None, everything: bool) -> Iterator[Candidates]:
+        """Yield the pairs that this micro-batch closes, those with new records or, with `everything`, all.
+
+        Changes of the trigger's state for them are not stored.
+        """
         renew_state(self.pages, self.shape, self.trigger)
-        return self.all_pairs(remembers, False, closing=True).candidates(everything=True)
+        return self.all_pairs(remembers, False, closing=True).candidates(everything)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> StoredPairs:
         """Return the open pairs of this engine, or, with `closing`, the pairs that this micro-batch closes."""

@@ -130,7 +130,11 @@ class SlicePairs:
         self._counted: tuple[Block, Counting] | None = None  # the counts of keys after all pairs have been asked for
         self.names = {each.memory.name for each in families if each.memory} | {KEYS for _ in [keys] if keys}
         self._shape = counts.nodes.shape
-        self._now = fold(self._shape, [counts.rows(first), self._new])
+
+    @cached_property
+    def _now(self) -> Block:
+        """The number of records per slice and key, with those of this micro-batch."""
+        return fold(self._shape, [self._counts.rows(self._first), self._new])
 
     @property
     def since(self) -> Array:
@@ -140,8 +144,10 @@ class SlicePairs:
     def candidates(self, everything: bool) -> Iterator[Candidates]:
         """Yield the pairs with new records, or all pairs. If keys are counted, all pairs of keys with new records."""
         families = [each for each in self._families if each.first < each.end]
+        if not families:
+            return
         marks = self._now if everything else of_keys(self._now, self._brought) if self._keys else self._new
-        if not len(marks) or not families:
+        if not len(marks):
             return
         new_rows = by_key(self._shape, under(self._new, marks.names))
         counted = self._begun(marks.names)

@@ -127,10 +127,10 @@ class Early(Trigger):
         New records make a condition true before the watermark of their micro-batch closes the window. The last records
         are those that no firing has contained while the window waits for a condition that outlasts it.
         """
-        if self.final:
+        if self.final or not (self._reports_all or any(each.by_record for each in self.conditions)):
             return
         at = MicroBatchTime(engine.head.watermark, engine.head.clock)
-        for some in engine.closing_pairs(self._remembered):
+        for some in engine.closing_pairs(self._remembered, everything=self._reports_all):
             yield "early", some.panes(self._fires_closing(some, at)).results()
 
     def _fires_closing(self, some: Candidates, at: MicroBatchTime) -> Array:

@@ -134,7 +134,7 @@ class Own(Trigger):
         if not (self.has(_CLEAR) or any(map(self.has, hooks))):
             return
         at = MicroBatchTime(engine.head.watermark, engine.head.clock)
-        for some in engine.closing_pairs(self.remembered):
+        for some in engine.closing_pairs(self.remembered, everything=self.has(_CLEAR)):
             state, purged = self._state_of(some)
             held = some.held - purged
             actions = self._actions(some, held, state, hooks, at)

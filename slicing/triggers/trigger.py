@@ -168,9 +168,10 @@ class Engine(Protocol):
         With `remembers` they have the memory of each pair, and with `counts_keys` the record counts of the keys.
         """
 
-    def closing_pairs(self, remembers: Remembered | None) -> Iterator[Candidates]:
+    def closing_pairs(self, remembers: Remembered | None, everything: bool) -> Iterator[Candidates]:
         """Return the pairs that the watermark of this micro-batch closes, with their record counts and their memory.
 
+        Without `everything`, engines may leave out pairs without new records.
         To be called in `on_records`, or in `on_close` if no results are asked for. For an unbounded window these are
         the keys that are removed.
         """

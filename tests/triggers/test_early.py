@@ -170,6 +170,11 @@ def test_without_a_final_firing_records_fire_the_windows_that_their_micro_batch_
     assert fired(kind, f"{conditions} not final {seed}", early(**WITH[conditions], final=False), fails=0.2) > 5
 
 
+@pytest.mark.parametrize("condition", [{"every": "1 second"}, {"records": 3, "per": "key"}], ids=str)
+def test_conditions_that_no_record_of_a_closing_window_makes_true_do_not_read_its_state(condition):
+    assert list(early(**condition, final=False).on_records(None)) == []
+
+
 @pytest.mark.parametrize("content", CONTENTS)
 def test_without_a_final_firing_nothing_is_emitted_at_the_close(content):
     rng = random.Random(f"not at the close {content}")

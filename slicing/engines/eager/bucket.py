@@ -181,7 +181,10 @@ class EagerBucket(Bucket):
         """Return the open pairs, or those that close, of the families with rows of their own."""
         first, closed_by = min(each.oldest for each in self.families), self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, {})
-        live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
+        keys = None
+        if counts_keys:
+            live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
+            keys = KeyCounts(self.pages, self.shape, {}, live)
         return SlicePairs(
             counts,
             self.new,
@@ -190,7 +193,7 @@ class EagerBucket(Bucket):
                 pairs_of(self.pages, each, self._panes_of(each), {}, remembers, closed_by, each.purge)
                 for each in self.leading
             ],
-            KeyCounts(self.pages, self.shape, {}, live) if counts_keys else None,
+            keys,
             (self.trigger.signals, self.heard),
             self.numbers,
         )

@@ -310,13 +310,16 @@ class SlicedBucket(Bucket):
         first, held = self._oldest(), self.slices.cache.derived
         closed_by = self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, held)
-        live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
+        keys = None
+        if counts_keys:
+            live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
+            keys = KeyCounts(self.pages, self.shape, held, live)
         return SlicePairs(
             counts,
             without_partials(self.new),
             first,
             [pairs_of(self.pages, each, self._panes_of(each), held, remembers, closed_by) for each in self.leading],
-            KeyCounts(self.pages, self.shape, held, live) if counts_keys else None,
+            keys,
             (self.trigger.signals, self.heard),
             self.numbers,
         )
