@@ -25,7 +25,8 @@ class LookUpSlices(LookUp):
 
     def rows(self, bucket: OpenBucket) -> Iterator[pa.Table]:
         """Yield the flat rows of the slices of a bucket; each has the start of the first slice that is whole."""
-        known = max([bucket.known_from, *(at for at in bucket.since if at is not None)])
+        since = max([bucket.known_from, *(at for at in bucket.since if at is not None)])
+        (known,) = bucket.known_since(np.array([since])).tolist()
         for found in bucket.stored_slices(self.look):
             shape = self.shape.over(SlicesOf(found.family))
             for some in framed(self.execution_plan.shape, _whole(found, known)):

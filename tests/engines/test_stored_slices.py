@@ -167,3 +167,19 @@ def test_slices_from_before_a_result_was_added_are_left_out():
     new = looked_up(after, store)
     starts = sorted(new["start"].to_pylist())
     assert starts == [12 * SECOND, 16 * SECOND], "of [8 s, 12 s) `most` has some records only"
+
+
+def test_the_first_whole_slice_is_after_the_merged_one_in_which_a_result_was_added(monkeypatch):
+    """A record a second; `most` is added after second 10, and [8 s, 12 s) becomes one slice later."""
+    monkeypatch.setattr(merging, "AT_ONCE", 2)
+    store, window, known = MemoryStore(), hopping("12 seconds", "1 second", tail="4 seconds"), []
+    before, after = Query([window], ["total"]), Query([window], ["total", "most"])
+    for second in range(23):
+        query = before if second < 10 else after
+        query.step(store, [(second * SECOND + 1, 1, 5, "a")], max(0, second - 3) * SECOND)
+        if second > 10:
+            found = looked_up(after, store).sort_by("start")
+            starts, stops = found["start"].to_pylist(), found["stop"].to_pylist()
+            known += set(found[KNOWN].to_pylist())
+            assert starts == [known[-1], *stops[:-1]], "all slices from the first whole one on"
+    assert {known[0], known[-1]} == {10 * SECOND, 12 * SECOND}
