@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -27,13 +28,17 @@ from slicing.stages.signalled import Signalled
 
 @dataclass(frozen=True)
 class AssembleAll:
-    """The function for `mapInArrow` after the shuffle; the rows of a bucket are consecutive and in input order."""
+    """The function for `mapInArrow` after the shuffle; the rows of a bucket are consecutive and in input order.
+
+    begins_from: the microsecond before which no window begins; None if any may.
+    """
 
     execution_plan: ExecutionPlan
     packed: Packed
     calling: FunctionCalls = NO_CALLS
     states: States = NO_STATES
     signalled: Signalled | None = None
+    begins_from: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the windows, bucket by bucket."""
@@ -55,11 +60,18 @@ class AssembleAll:
 
         calling = replace(self.calling, remembered=FunctionStates(self.states)) if self.states else self.calling
         for windows in self._windows(shipped(), heard):
-            for some in framed(self.execution_plan.shape, windows):
+            for some in framed(self.execution_plan.shape, self._left(windows)):
                 table = flat_windows(self.execution_plan.shape, some, wide=self.execution_plan.wide, calling=calling)
                 yield from self.packed.rows(table).to_batches()
         if any(refused.values()):
             yield from self.packed.counts(refused).to_batches()
+
+    def _left(self, windows: Windows) -> Windows:
+        """Return the windows that begin at `begins_from` or later; no function is called for others."""
+        if self.begins_from is None:
+            return windows
+        family = self.execution_plan.shape.family.families[windows.family]
+        return windows.take(np.flatnonzero(family.window_start(windows.windows) >= self.begins_from))
 
     def _windows(self, shipped: Iterator[Any], heard: list[Any]) -> Iterator[Windows]:
         """Return all windows; `heard` receives the signals of the rows that `shipped` has yielded so far."""
@@ -83,12 +95,16 @@ def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     return assembled(query, query.records(signals=True), Signalled(stage, query.trigger.signals))
 
 
-def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
-    """Return the windows of `rows`, which the first stage `stage` turns into blocks."""
+def assembled(query: Query, rows: DataFrame, stage: Any, begins_from: int | None = None) -> DataFrame:
+    """Return the windows of `rows`, which the first stage `stage` turns into blocks.
+
+    With `begins_from`, in microseconds, windows that begin earlier are left out.
+    """
     chosen = query.execution_plan
     blocks = rows.mapInArrow(InTask(stage), struct_of(stage.schema))
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     states = query.remembers.states if query.remembers else NO_STATES
     signalled = stage if isinstance(stage, Signalled) else None
-    assemble = AssembleAll(chosen, Packed(query.flat), FunctionCalls(query.then, query.nesting), states, signalled)
+    calling = FunctionCalls(query.then, query.nesting)
+    assemble = AssembleAll(chosen, Packed(query.flat), calling, states, signalled, begins_from)
     return query.finish(grouped.mapInArrow(assemble, struct_of(assemble.packed.schema)))

@@ -217,8 +217,9 @@ def build(table: PartialsTable, query: Query, labels: tuple[int, ...]) -> DataFr
         return assembled(query, table.rows(query), table.stage(query.execution_plan, labels))
     shape = query.shape
     first = tuple(int(family.last_window(family.slice_at(known - 1))) + 1 for family in shape.family.families)
+    stage = table.stage(query.execution_plan, labels, first=first)
+    if not query.window.wide:
+        return assembled(query, table.rows(query), stage, begins_from=known)
+    # A row is of several windows, of which those that begin earlier are null.
     since = replace(query, shape=replace(shape, since=(known,) * len(shape.kernels)))
-    windows = assembled(since, table.rows(query), table.stage(query.execution_plan, labels, first=first))
-    if query.window.wide:  # a row is of several windows, of which those that begin earlier are null
-        return windows.where(F.col("window_end") > instant(known))
-    return windows.where(F.col("window.start") >= instant(known))
+    return assembled(since, table.rows(query), stage).where(F.col("window_end") > instant(known))

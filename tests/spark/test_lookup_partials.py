@@ -154,6 +154,14 @@ def test_windows_from_looked_up_partials_are_whole(story):
         other = defined(story.found.sparkSession, f"{story.root}/all", 8, window)
         assert rows_of(other.from_partials(story.found)) == rows_of(made)
         assert made.count() > 10
+        rows = other.windowed.define(**RESULTS, then=held_of, returns="held bigint").from_partials(story.found)
+        assert rows_of(rows) == rows_of(made.select("pair", "world", "window", "held"))
+
+
+def held_of(key, window, results, context):
+    """It is called with no window that lacks records, whose results would be None."""
+    assert results["held"] > 0
+    return [(results["held"],)]
 
 
 def test_retained_slices_are_whole_in_the_new_checkpoint(story):
