@@ -157,8 +157,8 @@ class Definition:
 
         `until` is a datetime, in UTC if it has no zone, or text in ISO form. Leave it out for a table that
         `lookup_partials` has found, if the stream continues at the offsets where that checkpoint was left: nothing of
-        the table and of the stream is dropped, and the windows that had closed there are not emitted again. Raises
-        InvalidType and InvalidValue.
+        the table and of the stream is dropped, and the windows that had closed there are not emitted again. Cost of
+        this call: for such a table, one job that reads its column `as_of`. Raises InvalidType and InvalidValue.
         """
         from slicing.spark.warm import history_of
 

@@ -55,7 +55,7 @@ from slicing.windows.time.local import Local
 from slicing.windows.time.slices import FOREVER
 
 IS_CLOSED = "closed"
-"""The column that a lookup adds to those of bounded input, beside `AS_OF` and `KNOWN_FROM`."""
+"""The column that a lookup adds to those of bounded input, together with `AS_OF` and `KNOWN_FROM`."""
 FEW_KEYS = 10
 """Windows of up to this number of keys are assembled in this process."""
 LOCAL_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "string")
