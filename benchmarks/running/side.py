@@ -18,7 +18,8 @@ class Settings:
     """The settings of a stream: delay, output mode, state store, cores, shuffle partitions, and counted micro-batches.
 
     `warm_up` is the share of the workload's records for the warm-up run, 0 for none. `batch_bytes` limits the Arrow
-    batches that Spark passes to Python. With `timers`, ours reports the time of its stages.
+    batches that Spark passes to Python. With `timers`, ours reports the time of its stages; with `describes`, the bytes
+    of its state are those that `slicing.describe` finds, without the memory of the store.
     """
 
     delay: str = DELAY
@@ -32,6 +33,7 @@ class Settings:
     limit: float = 240.0
     batch_bytes: str = UNLIMITED
     timers: bool = False
+    describes: bool = False
 
     @property
     def counted(self) -> int:

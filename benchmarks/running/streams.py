@@ -17,6 +17,7 @@ from benchmarks.running.run import Run, of_progress, shown
 from benchmarks.running.session import configured
 from benchmarks.running.side import DELAY, Settings, Side
 from benchmarks.workloads.workload import Workload
+from slicing import describe
 
 
 @cache
@@ -63,10 +64,17 @@ def _run(side: Side) -> Run:
         progress = running.recentProgress
         written = bytes_of(Path(checkpoint) / "state")
         running.stop()
-    seconds = time.monotonic() - start
+        seconds = time.monotonic() - start
+        held = described(spark, checkpoint) if settings.describes and not stopped else None
     if stopped:
         return Run(seconds, side.workload.records, stopped=True, store=settings.store)
-    return replace(medians(side, progress, written), worker_mib=max(peaks.values(), default=0), took=seconds)
+    found = replace(medians(side, progress, written), worker_mib=max(peaks.values(), default=0), took=seconds)
+    return found if held is None else replace(found, state_bytes=held)
+
+
+def described(spark: SparkSession, checkpoint: str) -> int:
+    """Return the bytes of the stored pages of a checkpoint."""
+    return sum(bucket.bytes for bucket in describe(spark, checkpoint).buckets)
 
 
 def source(

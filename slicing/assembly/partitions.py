@@ -40,7 +40,7 @@ PARTITION_BYTES = 56 << 20
 """Bytes of rows that are processed at a time; folding and assembly need a small multiple of them."""
 WINDOW_BYTES = 64 << 20
 """The most bytes that the slices of one window of a key may take: they are in memory at the same time."""
-RANGES = 256
+RANGES = 64
 """Number of hash ranges into which rows are spilled; a range that does not fit is split again."""
 
 

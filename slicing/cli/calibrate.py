@@ -31,6 +31,7 @@ from slicing.content.folding import from_records
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.explain.coefficients import SHIPPED, Coefficients, place
 from slicing.explain.plan import Plan
+from slicing.explain.scale import keys_factor
 from slicing.grouping import group_by
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
@@ -121,7 +122,7 @@ def in_process() -> dict[str, float]:
             pass
     held = sum(map(len, store.pages.values())) + len(store.text or "")
     each = Plan(window, shape, trees, True, 1, 1).state_bytes_per_key
-    return {"stored": held / (keys * each), "worker": float(resident())}
+    return {"stored": held / (keys * each * keys_factor(keys)), "worker": float(resident())}
 
 
 def resident() -> int:

@@ -24,8 +24,10 @@ class Coefficients:
 
     In seconds: `trigger` per micro-batch, even without records; `bucket` per bucket in which windows close; `record`
     per record; `partial` per partial that is shuffled or enters the state; `node` per node of a tree that is read or
-    written; `emitted` per emitted row. `stored` is the number of stored bytes per byte of partials before compression,
-    `worker` the bytes of a Python worker without records. `machine` says where the numbers are from.
+    written; `emitted` per emitted row; `spilled` per partial that enters a bucket whose rows do not fit into memory, in
+    addition. `stored` is the number of stored bytes per byte of partials before compression, in a bucket of a thousand
+    keys, `files` the bytes of a bucket that each micro-batch adds to the checkpoint, `worker` the bytes of a Python
+    worker without records. `machine` says where the numbers are from.
     """
 
     trigger: float
@@ -34,7 +36,9 @@ class Coefficients:
     partial: float
     node: float
     emitted: float
+    spilled: float
     stored: float
+    files: float
     worker: float
     machine: str
 
@@ -100,7 +104,9 @@ SHIPPED = Coefficients(
     partial=8e-07,
     node=2.5e-06,
     emitted=5e-07,
-    stored=0.07,
+    spilled=8e-07,
+    stored=0.067,
+    files=9750.0,
     worker=150 * 2**20,
     machine="shipped, of 2 cores",
 )

@@ -86,6 +86,9 @@ def load_of(
     )
     # Slices that look complete are written once, straight to their own pages: all but the newest of a micro-batch.
     slices_written = entered * (1 + 1 / count)
+    longest = max(windows.seconds for windows in families)
+    if seconds > longest:  # the slices of the windows that stay open are written again, to their slice groups
+        slices_written += entered * longest / seconds
     return Load(
         rate * seconds, shipped, entered, nodes * moving, slices_written + written * moving, emitted, sum(closes)
     )

@@ -11,6 +11,7 @@ from slicing import InvalidType, InvalidValue, hopping, tumbling
 from slicing.explain import coefficients as own
 from slicing.explain.coefficients import COUNTED, SHIPPED, Coefficients, known, place
 from slicing.explain.load import load_of
+from slicing.explain.scale import keys_factor
 from slicing.triggers.emission import on_update
 
 HOUR = hopping("1 hour", "1 minute")
@@ -48,9 +49,48 @@ def test_windows_that_close_seldom_are_shared_by_micro_batches():
 
 
 def test_state_of_dense_keys_is_that_of_the_plan():
+    """Those of the window, and those of a micro-batch, which has one slice here; in 64 buckets of 156 keys."""
     scale = made()
-    assert scale.state_bytes == pytest.approx(10_000 * scale.plan.state_bytes_per_key * SHIPPED.stored, rel=1e-6)
+    partials = scale.plan.state_bytes_per_key + scale.plan.row_bytes
+    stored = SHIPPED.stored * keys_factor(10_000 / 64)
+    assert scale.state_bytes == pytest.approx(10_000 * partials * stored, rel=1e-6)
     assert made(keys=10**6).state_bytes < 100 * scale.state_bytes, "slices of sparse keys are empty"
+
+
+def test_partials_take_more_bytes_in_buckets_of_more_keys():
+    assert keys_factor(1000) == 1
+    assert keys_factor(1) == 0.5
+    assert keys_factor(100_000) == pytest.approx(1.4)
+
+
+def test_each_bucket_adds_bytes_to_the_checkpoint_in_each_micro_batch():
+    rows = made().load.written * made().plan.row_bytes * SHIPPED.stored * keys_factor(10_000 / 64)
+    assert made().checkpoint_bytes == pytest.approx(64 * SHIPPED.files + rows)
+
+
+def test_slices_of_open_windows_are_written_again_in_micro_batches_that_are_longer():
+    hour, day = (made(trigger=trigger).load for trigger in ("1 hour", "24 hours"))
+    assert hour.written / hour.entered < 1.1
+    assert day.written / day.entered == pytest.approx(1 + 1 / 24, rel=0.01)
+
+
+def test_rows_of_a_bucket_that_do_not_fit_into_memory_take_longer():
+    few, many = (made(keys=10**7, records_per_second=10**6, trigger=trigger) for trigger in ("60 seconds", "1 hour"))
+    assert few.counts["spilled"] == 0
+    assert many.counts["spilled"] == many.load.entered / 8
+    more = replace(SHIPPED, spilled=2 * SHIPPED.spilled)
+    slower = replace(many, coefficients=more).seconds_per_micro_batch
+    assert slower - many.seconds_per_micro_batch == pytest.approx(SHIPPED.spilled * many.load.entered / 8)
+
+
+def test_a_worker_has_a_chunk_of_records_or_the_partials_of_a_bucket():
+    records, partials = (
+        made(keys=100, records_per_second=10**6),
+        made(keys=10**7, records_per_second=10**6, trigger="1 hour"),
+    )
+    assert records.worker_bytes == SHIPPED.worker + 130 * 10**6
+    row_bytes = partials.plan.row_bytes / 64
+    assert partials.worker_bytes == pytest.approx(SHIPPED.worker + row_bytes * 4 * partials.load.entered + (192 << 20))
 
 
 def test_merged_slices_count_as_such():
