@@ -416,7 +416,7 @@ class SlicedBucket(Bucket):
     def _note_entered(self) -> None:
         """Store the end of the entered slices, unless it follows from the progress of the families."""
         entered = self.slices.entered
-        self.head.entered = None if entered == self._entered_by_progress else entered
+        self.head.entered = None if entered <= self._entered_by_progress else entered
 
     @property
     def _entered_by_progress(self) -> int:
