@@ -74,6 +74,11 @@ def lookup_partials(
             f"`{CALL}` reads the slices of a state, and the state of {query.window} keeps whole windows instead, as "
             '`.assemble("eager")` and `purge=True` ask for. Leave them out.'
         )
+    if query.shape.family.has_gaps:
+        raise InvalidValue(
+            f"`{CALL}` returns slices of which other windows can be made, and {query.window} keeps no records of its "
+            "gaps. Use `lookup` for its windows."
+        )
     check_added(query, [AS_OF])
     spark = session_of(query, CALL)
     look = Look(keys=None if keys is None else keys_of(spark, query, keys))

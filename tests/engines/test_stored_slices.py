@@ -36,7 +36,7 @@ LONG = "hopping with a tail"
 NAMES = [
     name
     for name, (_, results, emission) in SCENARIOS.items()
-    if name in TIMED or name.startswith("side by")
+    if (name in TIMED or name.startswith("side by")) and not name.startswith("gaps")
     if results not in (EAGER, MIXED) and emission in ("on close", "on update", "on change")
 ]
 

@@ -98,6 +98,7 @@ def test_arguments_of_other_types_are_refused(asked, words):
         (sliding("1 minute"), {}, "shares none"),
         (counting(10), {}, "shares none"),
         (unbounded(), {}, "shares none"),
+        (hopping("1 minute", "2 minutes", gaps=True), {}, "keeps no records of its gaps. Use `lookup`"),
         (WINDOW, {"joined": JOINED.on("s")}, "`joined` is eager. Give it a `combine`"),
         (WINDOW, {"tree": "eager"}, "keeps whole windows instead"),
         (WINDOW, {"as_of": C.count()}, "have a column `as_of`"),
