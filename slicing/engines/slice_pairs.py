@@ -31,7 +31,7 @@ from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records
 from slicing.content.signals import least_between, together
-from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
+from slicing.engines.key_counts import Counting, KeyCounts, has_key, of_pairs
 from slicing.engines.pair_memory import PairMemory, memory_of
 from slicing.engines.values_of_pairs import ValuesOfPairs
 from slicing.state.format.header import FamilyState
@@ -57,6 +57,10 @@ class Progressing(Protocol):
     family: Family
     shape: Shape
     state: FamilyState
+
+    @property
+    def first(self) -> int:
+        """Return the first open window."""
 
     def inside(self, block: Block) -> Block:
         """Return the rows that lie in windows of the family."""
@@ -88,6 +92,14 @@ def counts_of(pages: Pages, shape: Shape, held: Mapping[str, Block]) -> Instants
     """Return the stored numbers of records per slice and key; `held` has the cached blocks, by name."""
     nodes = PageLists(pages, EARLY, shape.select(()))
     return Instants(nodes, COUNTS, shape.family.longest, held.get(f"{EARLY} {COUNTS}"))
+
+
+def keys_of(
+    pages: Pages, shape: Shape, held: Mapping[str, Block], counts: Instants, families: Sequence[Progressing]
+) -> KeyCounts:
+    """Return the stored record counts of keys, kept while a key has records in open windows of one of the families."""
+    live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in families)))
+    return KeyCounts(pages, shape, held, live)
 
 
 def pairs_of(

@@ -135,8 +135,7 @@ class Scale:
     @property
     def _stored_per_byte(self) -> float:
         """The stored bytes per byte of partials; numbers of keys are longer where a bucket has more keys."""
-        keys = max(1.0, self.keys / self.buckets)
-        return self.coefficients.stored * keys_factor(keys)
+        return self.coefficients.stored * keys_factor(self.keys / self.buckets)
 
     @property
     def state_bytes(self) -> float:

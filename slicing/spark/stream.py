@@ -185,7 +185,10 @@ class WindowOperator(StatefulProcessor):
         return heard, numbers
 
     def _bucket(self) -> OpenBucket:
-        return self.execution_plan.bucket(self.grace, self.fingerprint, self.store, self.trigger)
+        return self._opened(self.fingerprint)
+
+    def _opened(self, fingerprint: Fingerprint) -> OpenBucket:
+        return self.execution_plan.bucket(self.grace, fingerprint, self.store, self.trigger)
 
     def _now(self, timerValues: Any) -> int:  # noqa: N803
         """The current time of timers in milliseconds: the watermark, or the clock of the trigger."""

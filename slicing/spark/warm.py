@@ -262,8 +262,7 @@ class WarmOperator(stream.WindowOperator):
 
     def _unloaded(self) -> OpenBucket:
         """Return the current bucket before it has a history; it retains no slices that the history lacks."""
-        fingerprint = replace(self.fingerprint, retain=self.loading.retain)
-        return self.execution_plan.bucket(self.grace, fingerprint, self.store, self.trigger)
+        return self._opened(replace(self.fingerprint, retain=self.loading.retain))
 
     def _bucket(self) -> OpenBucket:
         bucket = super()._bucket()

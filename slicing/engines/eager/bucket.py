@@ -22,10 +22,9 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.eager.family_pages import FamilyPages
 from slicing.engines.eager.window_pages import WindowPages
-from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends, led
 from slicing.engines.looking import Look
-from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
+from slicing.engines.slice_pairs import SlicePairs, counts_of, keys_of, pairs_of
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, parse
@@ -181,10 +180,7 @@ class EagerBucket(Bucket):
         """Return the open pairs, or those that close, of the families with rows of their own."""
         first, closed_by = min(each.oldest for each in self.families), self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, {})
-        keys = None
-        if counts_keys:
-            live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
-            keys = KeyCounts(self.pages, self.shape, {}, live)
+        keys = keys_of(self.pages, self.shape, {}, counts, self.families) if counts_keys else None
         return SlicePairs(
             counts,
             self.new,

@@ -32,10 +32,9 @@ from slicing.content.marks import without_partials
 from slicing.content.memory import Remembered
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
-from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends, led
 from slicing.engines.looking import Look, Pieces, StoredSlices
-from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
+from slicing.engines.slice_pairs import SlicePairs, counts_of, keys_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
@@ -310,10 +309,7 @@ class SlicedBucket(Bucket):
         first, held = self._oldest(), self.slices.cache.derived
         closed_by = self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, held)
-        keys = None
-        if counts_keys:
-            live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
-            keys = KeyCounts(self.pages, self.shape, held, live)
+        keys = keys_of(self.pages, self.shape, held, counts, self.families) if counts_keys else None
         return SlicePairs(
             counts,
             without_partials(self.new),
