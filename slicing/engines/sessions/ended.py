@@ -155,14 +155,16 @@ class EndedSessionBucket(SessionBucket):
             self._put_ends(rows)
 
     def _put_ends(self, live: Block) -> None:
-        """Append the new ends, or rewrite the needed ends: those of open sessions and those between stored rows.
+        """Append the needed new ends, or rewrite all needed ends: those of open sessions and those between stored rows.
 
-        Ends of closed sessions are needed, too: they separate the stored rows of these from those of open sessions.
+        Ends of closed sessions are needed, too: they separate the stored rows of these from those of open sessions. Any
+        other end of a closed session is forgotten, as the session is, so that it separates no rows that arrive later.
         """
         ends = regroup(self.marks, concat(self.marks, [self.ends.rows(), self._new_ends]))
         if len(ends):
-            needed = _among(ends, live) | _parting(ends, self.rows.ledger.rows())
-            self.ends.put(by_start(self._new_ends), by_start(ends.take(np.flatnonzero(needed))))
+            needed = ends.take(np.flatnonzero(_among(ends, live) | _parting(ends, self.rows.ledger.rows())))
+            new_ends = self._new_ends.take(np.flatnonzero(_among(self._new_ends, needed)))
+            self.ends.put(by_start(new_ends), by_start(needed))
 
     def check(self) -> None:
         """Assert in addition that ends do not pile up: at most two per stored row and per open row."""
@@ -189,16 +191,15 @@ def _among(rows: Block, others: Block) -> Array:
 
 
 def _parting(ends: Block, rows: Block) -> Array:
-    """Return which ends lie between two rows of their key, only the first between the same rows: `bool[n]`."""
+    """Return which ends separate two rows of their key that would be in one session, only the first one: `bool[n]`."""
     known, parting = under(ends, rows.names), np.zeros(len(ends), dtype=bool)
     at = np.flatnonzero(known.keys < len(rows.names))
     pairs = Pairs.over(np.concatenate([rows.index, known.index]), len(rows.names))
+    order, heads = chains(rows.keys, rows.index, ends_of(rows))
     places = np.searchsorted(
-        np.sort(pairs.pack(rows.keys, rows.index)), pairs.pack(known.keys[at], known.index[at]), "right"
+        pairs.pack(rows.keys, rows.index)[order], pairs.pack(known.keys[at], known.index[at]), "right"
     )
-    every = np.sort(rows.keys)
-    first, last = (np.searchsorted(every, known.keys[at], side) for side in ("left", "right"))
-    between = np.flatnonzero((first < places) & (places < last))
+    between = np.flatnonzero(~np.isin(places, np.append(heads, len(rows))))
     parting[at[between[np.unique(places[between], return_index=True)[1]]]] = True
     return parting
 
