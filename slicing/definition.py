@@ -306,7 +306,8 @@ class Definition:
         state has all slices; it is null if none has been removed. Slices may be open, closed or retained; they begin
         and end where stored slices do, so slices that `tail=` has merged are as long as a tail. A slice that lacks
         records is left out, or those of a result if the result was added later. `warm(partials=...)` and
-        `from_partials` take the table.
+        `from_partials` take the table. Slices do not tell that a window closed without a late record which the next one
+        holds; so after `warm(partials=...)`, `on_change` does not emit this change.
 
         `keys`, `batch` and `operator` are as in `lookup`. Cost: that of a lookup; the rows are as many as partials in
         the state. Raises InvalidValue for the windows and results that `partials` refuses; also InvalidType and

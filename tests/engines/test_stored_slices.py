@@ -102,7 +102,10 @@ class Left(Bucket):
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", seeds(2, 20))
 def test_a_new_bucket_goes_on_as_the_old_one_does(name, seed):
-    """Windows and late records are those of the old bucket, and so are the slices that both have later."""
+    """Windows and late records are those of the old bucket, and so are the slices that both have later.
+
+    Of changes those that late records of before make are left out: slices do not tell that a window closed without them.
+    """
     told, rows = batches(SCENARIOS[name][0], seed), 0
     cut = 6 + seed % 3
     old, new = Left(name), Left(name)
@@ -112,7 +115,8 @@ def test_a_new_bucket_goes_on_as_the_old_one_does(name, seed):
     new.goes_on(looked_up(old, old.store), until)
     for number, (records, watermark, clock) in enumerate([*told[cut:], ([], told[-1][1] + 10**9, 0)]):
         ours, theirs = (shown(each.step(records, watermark, clock), until) for each in (new, old))
-        assert ours == theirs, number
+        is_first = name.endswith("on change") and not rows
+        assert set(ours) <= set(theirs) if is_first else ours == theirs, number
         assert (new.late.all, new.late.some) == (old.late.all, old.late.some)
         rows += len(ours)
         if number == 3:
