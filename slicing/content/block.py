@@ -200,9 +200,14 @@ def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
     names = blocks[0].names
     if all(block.names is names for block in blocks):
         return np.concatenate([block.keys for block in blocks]), names
-    codes, names = encode_keys(pa.concat_tables([block.names for block in blocks]))
-    offsets = np.cumsum([0] + [len(block.names) for block in blocks])
-    return np.concatenate([codes[at + b.keys] for at, b in zip(offsets, blocks, strict=False)]), names
+    # Keys are numbered in the order in which they occur. The block with the most keys comes first, so that its numbers
+    # stay the same and its rows stay sorted: the differences that are encoded are small then, and compress well.
+    first = max(range(len(blocks)), key=lambda at: len(blocks[at].names))
+    ordered = [blocks[first], *blocks[:first], *blocks[first + 1 :]]
+    codes, names = encode_keys(pa.concat_tables([block.names for block in ordered]))
+    sizes = [len(block.names) for block in ordered]
+    own = dict(zip(map(id, ordered), np.split(codes, np.cumsum(sizes)[:-1]), strict=True))
+    return np.concatenate([own[id(block)][block.keys] for block in blocks]), names
 
 
 def order(slices: Array, keys: Array) -> tuple[Array, Array]:

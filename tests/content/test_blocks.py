@@ -123,6 +123,23 @@ def test_codes_are_numbered_by_first_sight():
     assert encode_keys(table.slice(0, 0))[1].num_rows == 0
 
 
+def test_rows_stay_sorted_beside_those_of_fewer_keys():
+    """Keys 5 and 3 come first, and would be numbered first."""
+    rng = np.random.default_rng(0)
+    few = block_of(SHAPE, ALL, [(0, 5, 1), (0, 3, 1)])
+    keys = np.tile(np.arange(50), 20)
+    many = block_of(
+        SHAPE, ALL, [(1000 * (i // 50) + 1000, int(key), 1) for i, key in enumerate(keys) if rng.random() < 0.5]
+    )
+    both = fold(SHAPE, [few, many])
+    both.check(SHAPE)
+    within = np.diff(both.index) == 0
+    assert np.all(np.diff(both.keys)[within][1:] > 0)
+    assert shown(SHAPE, both) == shown(SHAPE, few) | shown(SHAPE, many)
+    alone = len(encode(SHAPE, many))
+    assert len(encode(SHAPE, both)) < alone + len(encode(SHAPE, few))
+
+
 def test_a_block_without_rows():
     nothing = empty(SHAPE)
     nothing.check(SHAPE)
