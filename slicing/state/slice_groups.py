@@ -97,8 +97,11 @@ class SliceGroups:
                 others[slice(*np.searchsorted(block.index, (part.index[0], part.index[-1] + 1)))] = False
         return block.take(np.flatnonzero(others))
 
-    def put(self, block: Block) -> None:
-        """Add slices that enter. Slices that fill a page are cut at once; others go to loose pages."""
+    def put(self, block: Block, complete: int) -> None:
+        """Add slices that enter. All rows of slices before `complete` are in this block or in earlier ones.
+
+        A slice group that ends by then is cut now: `cut` would read and write its rows again in this micro-batch.
+        """
         late = np.zeros(len(block), dtype=bool)
         for key in np.unique(block.index // self.length).tolist():
             for first, end, *_ in self.held[key].cuts if key in self.held else ():
@@ -106,11 +109,17 @@ class SliceGroups:
                 late[slice(*rows)] = True
         self.put_late(block.take(np.flatnonzero(late)))
         for key, part in self._by_slice_group(block.take(np.flatnonzero(~late))):
-            group = self.held.setdefault(key, SliceGroup())
-            if not group.loose and self._fills(part):
-                self._cut(key, part)
-            else:
-                self.pages.append(group.loose, part, self.shape)
+            self._add(key, part, complete)
+
+    def _add(self, key: int, block: Block, complete: int) -> None:
+        """Write new rows of a slice group: to cut pages if they fill one, or if the slice group ends by `complete`."""
+        group = self.held.setdefault(key, SliceGroup())
+        if (key + 1) * self.length <= complete:
+            self._cut(key, self._with_loose(group, block))
+        elif not group.loose and self._fills(block):
+            self._cut(key, block)
+        else:
+            self.pages.append(group.loose, block, self.shape)
 
     def put_late(self, block: Block) -> None:
         """Add late rows, that is rows of slices that are cut or have entered before.
@@ -166,9 +175,13 @@ class SliceGroups:
         """Rewrite the loose pages of a complete slice group as cut pages."""
         group = self.held[key]
         if group.loose:
-            loose = fold(self.shape, list(self.pages.take(group.loose, self.shape)))
-            self.pages.remove(group.loose)
-            self._cut(key, loose)
+            self._cut(key, self._with_loose(group))
+
+    def _with_loose(self, group: SliceGroup, *more: Block) -> Block:
+        """Remove the loose pages of a slice group, and return their rows, folded with those of newer blocks."""
+        loose = list(self.pages.take(group.loose, self.shape))
+        self.pages.remove(group.loose)
+        return fold(self.shape, [*loose, *more])
 
     def fold_late(self, key: int, first: int) -> None:
         """Fold the late rows of this and earlier slice groups into their slices.
@@ -198,11 +211,7 @@ class SliceGroups:
         taken = [block for key in keys for block in self._take(key, first, end)]
         taken.append(self._take_late(first, end))
         for key, part in self._by_slice_group(merged(fold(self.shape, taken))):
-            group = self.held.setdefault(key, SliceGroup())
-            if not group.loose and self._fills(part):
-                self._cut(key, part)
-            else:
-                self.pages.append(group.loose, part, self.shape)
+            self._add(key, part, end)
         for key in keys:
             if key in self.held and (key + 1) * self.length <= end:
                 self.cut(key)

@@ -171,7 +171,8 @@ class Slices:
         self.slice_groups.at_once = entered - self.entered
         for part in fresh.parts(oldest):
             self.slice_groups.put_late(part.between(oldest, entered_before))
-            self.slice_groups.put(part.between(entered_before, entered))
+            complete = entered if fresh.block is not None else min(entered, int(part.index[-1]))
+            self.slice_groups.put(part.between(entered_before, entered), complete)
             self._append_fresh(part.between(entered, FOREVER))
         for key in self._whole(self.entered, entered):
             self.slice_groups.cut(key)
