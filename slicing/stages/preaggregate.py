@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.content.block import Block, Shape, empty, encode_keys
+from slicing.content.block import Block, Shape, empty, encode_keys, encode_sorted
 from slicing.content.codec import encode
 from slicing.content.folding import fold, from_records
 from slicing.content.records import Records, encode_records
@@ -133,7 +133,7 @@ class PreAggregate:
             rows = min(4 * rows, at_once(CHUNK_BYTES / 2, per_record))
 
     def _block(self, records: Records) -> Block:
-        codes, names = encode_keys(records.names)
+        codes, names = encode_sorted(records.names)
         times = pa.array(records.times)
         arguments = [[times if i < 0 else records.values[i] for i in positions] for positions in self.arguments]
         return from_records(self.shape, records.index, codes, names, arguments)

@@ -18,7 +18,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
 from slicing.assembly.results import Windows, show_window
 from slicing.content import folding, sizes
-from slicing.content.block import concat, empty, encode_keys, order
+from slicing.content.block import concat, empty, encode_keys, encode_sorted, order
 from slicing.content.codec import decode, decode_text, encode, encode_text
 from slicing.content.folding import fold, from_records, regroup
 from slicing.engines.eager.bucket import all_windows
@@ -121,6 +121,30 @@ def test_codes_are_numbered_by_first_sight():
     assert codes.tolist() == [0, 1, 0]
     assert names.to_pylist() == [{"k0": "b", "k1": 1}, {"k0": "a", "k1": None}]
     assert encode_keys(table.slice(0, 0))[1].num_rows == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_distinct_keys_are_sorted_by_their_integers(seed):
+    rng = np.random.default_rng(seed)
+    whole, some = rng.integers(-50, 50, 300), rng.integers(0, 4, 300).tolist()
+    texts, nulls = [f"{each % 3}" for each in some], pa.array([each or None for each in some])
+    columns = {
+        "integers": ([whole], [("k0", "ascending")]),
+        "two": ([pa.array(some, pa.int16()), whole], [("k0", "ascending"), ("k1", "ascending")]),
+        "others between": ([texts, whole, nulls], [("k1", "ascending")]),
+    }
+    for given, by in columns.values():
+        table = pa.table(dict(zip(("k0", "k1", "k2"), given, strict=False)))
+        codes, names = encode_sorted(table)
+        assert names.take(pa.array(codes)).equals(table)
+        assert len(names) == len(set(map(str, names.to_pylist())))
+        first = [name for name, _ in by]
+        assert names.select(first).equals(names.sort_by(by).select(first))
+    for given in ([texts], [nulls], [texts[:0]]):
+        table = pa.table({"k0": given[0]})
+        (codes, names), (others, there) = encode_sorted(table), encode_keys(table)
+        assert codes.tolist() == others.tolist()
+        assert names.equals(there)
 
 
 def test_rows_stay_sorted_beside_those_of_fewer_keys():

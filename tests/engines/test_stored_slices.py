@@ -104,7 +104,7 @@ class Left(Bucket):
 def test_a_new_bucket_goes_on_as_the_old_one_does(name, seed):
     """Windows and late records are those of the old bucket, and so are the slices that both have later.
 
-    Of changes those that late records of before make are left out: slices do not tell that a window closed without them.
+    The first windows lack changes by late records of before: slices do not tell that a window closed without them.
     """
     told, rows = batches(SCENARIOS[name][0], seed), 0
     cut = 6 + seed % 3

@@ -81,8 +81,12 @@ def test_the_keys_of_all_buckets_are_held_once(monkeypatch):
     for one, other in zip(*(sorted(some, key=lambda row: row["bucket"]) for some in (rows, plain)), strict=True):
         mine, theirs = decode(SHAPE, one["block"]), decode(SHAPE, other["block"])
         mine.check(SHAPE)
-        assert mine.names.equals(theirs.names)
-        assert mine.keys.tolist() == theirs.keys.tolist()
+        assert len(mine.names) == len(theirs.names)
+        assert keys_of_slices(mine) == keys_of_slices(theirs)
+
+
+def keys_of_slices(block):
+    return sorted(zip(block.index.tolist(), block.names["k0"].take(block.keys).to_pylist(), strict=True))
 
 
 @pytest.mark.parametrize("stage", [None, ShuffleRecords(SHAPE, LABELS)], ids=["partials", "records"])
