@@ -31,7 +31,6 @@ from slicing.content.folding import from_records
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.explain.coefficients import SHIPPED, Coefficients, place
 from slicing.explain.plan import Plan
-from slicing.explain.scale import keys_factor
 from slicing.grouping import group_by
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
@@ -108,21 +107,22 @@ def run(case: Case, spark: SparkSession, folder: Path) -> tuple[Plan, float]:
 
 def in_process() -> dict[str, float]:
     """Return what is measured without Spark: stored bytes per byte of partials, and the bytes of a worker."""
-    bound, window = C.sum("v"), hopping("1 hour", "1 minute")
-    shape = Shape(window.family, (Field("key", "bigint"),), (kernel("total", bound.resolve(("bigint",))),))
+    window = hopping("1 hour", "1 minute")
+    kernels = kernel("records", C.count().resolve(())), kernel("total", C.sum("v").resolve(("bigint",)))
+    shape = Shape(window.family, (Field("key", "bigint"),), kernels)
     trees = tuple(choose(each, shape.family) for each in shape.kernels)
     keys, store, random = 2000, MemoryStore(), np.random.default_rng(0)
     names = pa.table({"k0": pa.array(range(keys), pa.int64())})
     for minute in range(90):
         index, codes = np.full(3 * keys, START // MINUTE + minute), random.integers(0, keys, 3 * keys)
-        block = from_records(shape, index, codes, names, [[pa.array(random.integers(0, 1000, 3 * keys))]])
+        block = from_records(shape, index, codes, names, [[], [pa.array(random.integers(0, 1000, 3 * keys))]])
         bucket = SlicedBucket(shape, trees, 0, Fingerprint(), store)
         bucket.accept([block])
         for _ in bucket.close(MicroBatchTime(START + (minute + 1) * MINUTE)):
             pass
     held = sum(map(len, store.pages.values())) + len(store.text or "")
     each = Plan(window, shape, trees, True, 1, 1).state_bytes_per_key
-    return {"stored": held / (keys * each * keys_factor(keys)), "worker": float(resident())}
+    return {"stored": held / (keys * each), "worker": float(resident())}
 
 
 def resident() -> int:

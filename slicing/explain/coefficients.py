@@ -25,9 +25,9 @@ class Coefficients:
     In seconds: `trigger` per micro-batch, even without records; `bucket` per bucket in which windows close; `record`
     per record; `partial` per partial that is shuffled or enters the state; `node` per node of a tree that is read or
     written; `emitted` per emitted row; `spilled` per partial that enters a bucket whose rows do not fit into memory, in
-    addition. `stored` is the number of stored bytes per byte of partials before compression, in a bucket of a thousand
-    keys, `files` the bytes of a bucket that each micro-batch adds to the checkpoint, `worker` the bytes of a Python
-    worker without records. `machine` says where the numbers are from.
+    addition. `stored` is the number of stored bytes per byte of partials before compression, `files` the bytes of a
+    bucket that each micro-batch adds to the checkpoint, `worker` the bytes of a Python worker without records.
+    `machine` says where the numbers are from.
     """
 
     trigger: float
@@ -105,7 +105,7 @@ SHIPPED = Coefficients(
     node=2.5e-06,
     emitted=5e-07,
     spilled=8e-07,
-    stored=0.067,
+    stored=0.06,
     files=9750.0,
     worker=150 * 2**20,
     machine="shipped, of 2 cores",

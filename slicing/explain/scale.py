@@ -133,11 +133,6 @@ class Scale:
         return float(sum(getattr(self.coefficients, name) * count for name, count in self._counts(load).items()))
 
     @property
-    def _stored_per_byte(self) -> float:
-        """The stored bytes per byte of partials; numbers of keys are longer where a bucket has more keys."""
-        return self.coefficients.stored * keys_factor(self.keys / self.buckets)
-
-    @property
     def state_bytes(self) -> float:
         """The compressed bytes of the state of all keys, with the slices of the last micro-batch."""
         each, plan = self.rate / self.keys, self.plan
@@ -148,12 +143,12 @@ class Scale:
         nodes = max(0.0, plan.state_bytes_per_key - sum(count for _, count in slices) * plan.row_bytes)
         longest = max(windows_of(family).seconds for family in plan.shape.family.families)
         live = -math.expm1(-each * longest)
-        return self.keys * (held * plan.row_bytes + live * nodes) * self._stored_per_byte
+        return self.keys * (held * plan.row_bytes + live * nodes) * self.coefficients.stored
 
     @property
     def checkpoint_bytes(self) -> float:
         """The bytes that an average micro-batch adds to the checkpoint. Spark keeps the last 100 micro-batches."""
-        pages = self.load.written * self.plan.row_bytes * self._stored_per_byte
+        pages = self.load.written * self.plan.row_bytes * self.coefficients.stored
         return self.coefficients.files * self.buckets + pages
 
     @property
@@ -236,14 +231,6 @@ class Scale:
         """The same as an HTML table, for notebooks."""
         head, *rows = self._table
         return table(head, rows) + "".join(f"<div>{escape(note)}</div>" for note in self._notes)
-
-
-def keys_factor(keys: float) -> float:
-    """Return the stored bytes of a partial in a bucket with so many keys, relative to one with a thousand keys.
-
-    Fitted to nine streams with 50 to 500,000 keys in a bucket.
-    """
-    return max(0.5, 1 + 0.2 * math.log10(keys / 1000))
 
 
 def _seconds(seconds: float) -> str:

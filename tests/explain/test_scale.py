@@ -11,7 +11,6 @@ from slicing import InvalidType, InvalidValue, hopping, tumbling
 from slicing.explain import coefficients as own
 from slicing.explain.coefficients import COUNTED, SHIPPED, Coefficients, known, place
 from slicing.explain.load import load_of
-from slicing.explain.scale import keys_factor
 from slicing.triggers.emission import on_update
 
 HOUR = hopping("1 hour", "1 minute")
@@ -49,22 +48,15 @@ def test_windows_that_close_seldom_are_shared_by_micro_batches():
 
 
 def test_state_of_dense_keys_is_that_of_the_plan():
-    """Those of the window, and those of a micro-batch, which has one slice here; in 64 buckets of 156 keys."""
+    """Those of the window, and those of a micro-batch, which has one slice here."""
     scale = made()
     partials = scale.plan.state_bytes_per_key + scale.plan.row_bytes
-    stored = SHIPPED.stored * keys_factor(10_000 / 64)
-    assert scale.state_bytes == pytest.approx(10_000 * partials * stored, rel=1e-6)
+    assert scale.state_bytes == pytest.approx(10_000 * partials * SHIPPED.stored, rel=1e-6)
     assert made(keys=10**6).state_bytes < 100 * scale.state_bytes, "slices of sparse keys are empty"
 
 
-def test_partials_take_more_bytes_in_buckets_of_more_keys():
-    assert keys_factor(1000) == 1
-    assert keys_factor(1) == 0.5
-    assert keys_factor(100_000) == pytest.approx(1.4)
-
-
 def test_each_bucket_adds_bytes_to_the_checkpoint_in_each_micro_batch():
-    rows = made().load.written * made().plan.row_bytes * SHIPPED.stored * keys_factor(10_000 / 64)
+    rows = made().load.written * made().plan.row_bytes * SHIPPED.stored
     assert made().checkpoint_bytes == pytest.approx(64 * SHIPPED.files + rows)
 
 
