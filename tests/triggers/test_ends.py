@@ -259,6 +259,17 @@ def test_a_session_that_has_fired_is_parted_by_an_end_that_comes_later():
     }
 
 
+def test_the_end_of_a_session_that_closes_at_once_is_forgotten():
+    """A record before it joins the next session, which is open, and stays there. Key 2 has an end that is needed."""
+    one, _ = world(WINDOWS["a unit"])
+    step = partial(stepped, one)
+    ends, other = (next(v for v in range(100) if marked(Record(0, 1, v)) is wanted) for wanted in (True, False))
+    step([(20_000, 1, other, 0), (25_000, 2, ends, 0)], 10, 0)
+    assert results(step([(18_000, 1, ends, 0)], 30, 1)[1]) == {("final", 1, 18_000, 29_000): truth([ends])[1:]}
+    assert step([(15_000, 1, other, 0)], 30, 2) == (0, {})
+    assert results(step([], 31, 3)[1]) == {("final", 1, 15_000, 31_000): truth([other, other])[1:]}
+
+
 def test_records_at_the_time_of_an_end_are_in_the_session_that_ends():
     one, _ = world(WINDOWS["a gap"])
     records = [(0, 1, 5, 0), (0, 1, 1, 0), (1, 1, 2, 0)]
