@@ -3,9 +3,9 @@
 A slice group is removed as a whole. It has two sorts of pages. A *cut* page holds a single slice, or several
 consecutive small slices, so that a close reads little else than the slices it needs. A *loose* page holds the slices of
 one close that were too small for a page of their own; loose pages are rewritten as cut pages when the slice group is
-complete. Slices whose records all arrive together are cut before they enter, and are then written only once. Late rows
-of slices that are cut or have entered are few. They share separate pages, whatever their slice groups, and join their
-slice group when it is the next one to leave the windows.
+complete. Slices whose records all arrive together are cut before they enter, and slice groups that enter as a whole are
+cut at once: both are written only once. Late rows of slices that are cut or have entered are few. They share separate
+pages, whatever their slice groups, and join their slice group when it is the next one to leave the windows.
 """
 
 from __future__ import annotations
