@@ -33,6 +33,7 @@ WINDOWS = {
     "a gap": session("10 milliseconds"),
     "gaps": session(gap_column="gap"),
     "late by session": session("10 milliseconds", late_by="session"),
+    "gaps, late by session": session(gap_column="gap", late_by="session"),
     "a unit": session("10 milliseconds", late_by="session", unit="1 millisecond"),
 }
 WITH = {
@@ -268,6 +269,26 @@ def test_the_end_of_a_session_that_closes_at_once_is_forgotten():
     assert results(step([(18_000, 1, ends, 0)], 30, 1)[1]) == {("final", 1, 18_000, 29_000): truth([ends])[1:]}
     assert step([(15_000, 1, other, 0)], 30, 2) == (0, {})
     assert results(step([], 31, 3)[1]) == {("final", 1, 15_000, 31_000): truth([other, other])[1:]}
+
+
+@pytest.mark.parametrize("kind", ["gaps", "gaps, late by session"])
+def test_an_end_that_only_an_earlier_session_reaches_is_forgotten(kind):
+    """The first record has a gap beyond all others, and ends its session; the end at 95 ms then separates nothing."""
+    one, model = world(WINDOWS[kind])
+    ends, other = (next(v for v in range(100) if marked(Record(0, 1, v)) is wanted) for wanted in (True, False))
+    late = [(95_000, 1, other, 10_000), (97_500, 1, other, 1_250)] if "late" in kind else [(94_000, 1, other, 20_000)]
+    micro_batches = [
+        ([(82_500, 1, ends, 25_000), (87_500, 1, other, 4_000)], 80),
+        ([(101_250, 1, other, 25_000), (95_000, 1, ends, 1_250)], 100),
+        (late, 100),
+        ([], 100 if "late" in kind else 115),
+        ([], 130),
+    ]
+    for now, (records, watermark) in enumerate(micro_batches):
+        refused, found = stepped(one, records, watermark, now)
+        wanted = model.step(records, watermark, now)
+        assert refused == 0
+        assert results(found) == {p: None if v is None else truth(v)[1:] for p, v in wanted.items()}
 
 
 def test_records_at_the_time_of_an_end_are_in_the_session_that_ends():

@@ -191,15 +191,23 @@ def _among(rows: Block, others: Block) -> Array:
 
 
 def _parting(ends: Block, rows: Block) -> Array:
-    """Return which ends separate two rows of their key that would be in one session, only the first one: `bool[n]`."""
+    """Return which ends separate two sessions of stored rows that would be one, only the first one there: `bool[n]`.
+
+    All ends decide what a session reaches: an end that only an earlier session reaches separates nothing.
+    """
     known, parting = under(ends, rows.names), np.zeros(len(ends), dtype=bool)
+    if not len(rows):
+        return parting
     at = np.flatnonzero(known.keys < len(rows.names))
     pairs = Pairs.over(np.concatenate([rows.index, known.index]), len(rows.names))
-    order, heads = chains(rows.keys, rows.index, ends_of(rows))
+    order, heads = chains_between(rows, ends)
+    reached = np.maximum.reduceat(ends_of(rows)[order], heads)
+    keys, starts = rows.keys[order][heads], rows.index[order][heads]
+    parted = heads[1:][(keys[1:] == keys[:-1]) & (reached[:-1] >= starts[1:])]
     places = np.searchsorted(
         pairs.pack(rows.keys, rows.index)[order], pairs.pack(known.keys[at], known.index[at]), "right"
     )
-    between = np.flatnonzero(~np.isin(places, np.append(heads, len(rows))))
+    between = np.flatnonzero(np.isin(places, parted))
     parting[at[between[np.unique(places[between], return_index=True)[1]]]] = True
     return parting
 
