@@ -172,6 +172,21 @@ def test_a_close_reads_a_few_partials_whatever_the_size():
     assert reads[1600] < 1.5 * reads[400] < 60
 
 
+@pytest.mark.parametrize(("size", "tail"), [(60, 6), (12, 6), (75, 15)])
+def test_records_stay_after_a_close_of_as_many_tails_as_a_window_has(size, tail):
+    """One record, then a micro-batch that closes windows of about a whole window length, then more of them."""
+    for jump in range(size - tail - 2, size + 2):
+        stream, rows = Scenario(Coarse.of(size, 1, tail), on_close(), results=("sum",)), 0
+        record = (38_805 * size // 60, 1, 12)
+        for number, watermark in enumerate([8, 8 + jump, 8 + jump + tail, 8 + jump + 2 * tail, 3 * size]):
+            records = [] if number else [record]
+            found, wanted = stream.emit(records, watermark, 0, 2), stream.known(records, watermark, 0)
+            assert found.keys() == wanted.keys(), (jump, watermark)
+            assert {row for row, _ in found.values()} <= {(1, 12)}
+            rows += len(found)
+        assert rows >= size
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("trigger", [on_close(), on_update(), on_change()], ids=str)
 def test_rows_are_those_of_the_same_edges_without_merging(trigger):

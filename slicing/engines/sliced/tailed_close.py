@@ -95,7 +95,8 @@ class TailedClose(RunningClose):
         self.known = replace(self.stored, more=close_range.fresh)
         self.cache = close_range.cache(TAILED, self.shape)
         self.tail, last = self.own.tail_of_end(self.first - 1), self.own.tail_of_end(self.until - 1)
-        self.jumps = not close_range.cached or last - self.tail > min(MOST_TAILS, self.own.whole)
+        # A close over all whole tails of a window is a jump of their tree too, which has no nodes then.
+        self.jumps = not close_range.cached or last - self.tail > min(MOST_TAILS, self.own.whole - 1)
 
     def windows(self) -> Iterator[Windows]:
         """Yield all windows that hold a record, in frames of bounded size."""
