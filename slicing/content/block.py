@@ -219,12 +219,12 @@ def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
         return np.concatenate([block.keys for block in blocks]), names
     # Keys are numbered in the order in which they occur. The block with the most keys comes first, so that its numbers
     # stay the same and its rows stay sorted: the differences that are encoded are small then, and compress well.
-    first = max(range(len(blocks)), key=lambda at: len(blocks[at].names))
-    ordered = [blocks[first], *blocks[:first], *blocks[first + 1 :]]
-    codes, names = encode_keys(pa.concat_tables([block.names for block in ordered]))
-    sizes = [len(block.names) for block in ordered]
-    own = dict(zip(map(id, ordered), np.split(codes, np.cumsum(sizes)[:-1]), strict=True))
-    return np.concatenate([own[id(block)][block.keys] for block in blocks]), names
+    most = max(range(len(blocks)), key=lambda at: len(blocks[at].names))
+    ordered = [most, *range(most), *range(most + 1, len(blocks))]
+    codes, names = encode_keys(pa.concat_tables([blocks[at].names for at in ordered]))
+    ends = np.cumsum([len(blocks[at].names) for at in ordered])
+    own = dict(zip(ordered, np.split(codes, ends[:-1]), strict=True))
+    return np.concatenate([own[at][block.keys] for at, block in enumerate(blocks)]), names
 
 
 def order(slices: Array, keys: Array) -> tuple[Array, Array]:
