@@ -20,7 +20,7 @@ from slicing.content.folding import fold
 from slicing.content.sizes import memory
 from slicing.state.format.list_names import THREE_LAYER, TWO_LAYER
 from slicing.state.lists import PageLists
-from slicing.windows.families.family import regular
+from slicing.windows.families.family import Family, regular
 from slicing.windows.time.slices import FOREVER
 
 
@@ -80,6 +80,11 @@ def at_once(close_range: CloseRange) -> Iterator[tuple[Windows, Block | None]]:
             yield frame, rows if partition.is_all else None
 
 
+def jumps(family: Family, windows: int) -> bool:
+    """Whether a close of so many windows jumps over a whole window: then caches are useless, and none remain."""
+    return windows * regular(family).per_advance >= family.longest
+
+
 class Closing:
     """One close of windows with equal numbers of slices. It writes only the trees' nodes.
 
@@ -100,9 +105,7 @@ class Closing:
         self.three = tuple(i for i, tree in enumerate(self.trees) if tree == "three_layer")
         chosen = {TWO_LAYER: self.two, THREE_LAYER: self.three}
         self.nodes = {name: close_range.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
-        # After a jump over a whole window the caches are useless.
-        step = regular(self.family).per_advance
-        self.jumps = (self.until - self.first) * step >= self.family.longest
+        self.jumps = jumps(self.family, self.until - self.first)
 
     @property
     def leaves_nodes(self) -> bool:

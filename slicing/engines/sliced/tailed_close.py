@@ -26,7 +26,7 @@ from slicing.assembly.trees.cache import LATE_WHOLES, TOTAL, WHOLE, node_of
 from slicing.assembly.trees.nodes import Node, concatenated
 from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import fold, regroup, with_index
-from slicing.engines.sliced.closing import CloseRange, Closing, Frame, Stored, at_once
+from slicing.engines.sliced.closing import CloseRange, Closing, Frame, Stored, at_once, jumps
 from slicing.engines.sliced.running_totals import RunningClose
 from slicing.state.format.list_names import TAILED, TREES
 from slicing.windows.families.family import Family
@@ -94,9 +94,9 @@ class TailedClose(RunningClose):
         self.stored = StoredTails(close_range.slice_groups, self.tails, close_range.entered)
         self.known = replace(self.stored, more=close_range.fresh)
         self.cache = close_range.cache(TAILED, self.shape)
-        self.tail, last = self.own.tail_of_end(self.first - 1), self.own.tail_of_end(self.until - 1)
-        # A close over all whole tails of a window is a jump of their tree too, which has no nodes then.
-        self.jumps = not close_range.cached or last - self.tail > min(MOST_TAILS, self.own.whole - 1)
+        self.tail = self.own.tail_of_end(self.first - 1)
+        moved = self.own.tail_of_end(self.until - 1) - self.tail
+        self.jumps = not close_range.cached or moved > MOST_TAILS or jumps(self.own.wholes, moved)
 
     def windows(self) -> Iterator[Windows]:
         """Yield all windows that hold a record, in frames of bounded size."""
