@@ -1,29 +1,21 @@
 """Ours with long windows against R = 60, on the same workload with equally many rows: time, and state bytes read.
 
-The floor of the bytes is what any store of slices reads of the same partials in the same encoding. Each partial is read
-when its slice enters, when it leaves the window, and when it is removed: Spark reads what it removes, to count rows.
-At R = 60 most slices enter and leave in one micro-batch, so two reads are enough.
+The floor of the bytes is what any store of slices reads of the same partials in the same encoding, see
+`benchmarks.report.floors`.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import partial
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-import combinators as C
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkExploded
 from benchmarks.comparisons.comparison import BYTES_READ, CLOSED, TIME, Check, Comparison, Measure
 from benchmarks.comparisons.shared import hourly
-from benchmarks.running import streams, turns
+from benchmarks.running import encoded, turns
 from benchmarks.running.run import Run
-from benchmarks.running.session import configured
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import DAYS, HOUR, MINUTE, ONE_DAY, SEVEN_DAYS, TWO_WEEKS, Workload
-from slicing import group_by, hopping
-from slicing.content.packing import to_text
 
 
 @dataclass(frozen=True)
@@ -51,53 +43,44 @@ class Span:
 
 
 READS = 3
-"""How often a partial of a long window is read."""
-
-
-@cache
-def _encoded(workload: Workload, column: str) -> int:
-    """Return the bytes of the partials of the last micro-batch, in pages of the first stage, of one bucket."""
-    with configured(Settings()) as spark:
-        windowed = group_by(streams.source(spark, workload), "key").window(hopping(HOUR, MINUTE), time="ts")
-        query = windowed.define(records=C.count(), total=C.sum(column)).query()
-    table = pa.concat_tables(map(pq.read_table, workload.files()[-workload.parts :]))
-    columns = pa.table([table["ts"], table["key"], table[column]], names=["time", "k0", "v0"])
-    shipped = query.execution_plan.first_stage((0,))(columns.to_batches())
-    return sum(len(to_text(page)) for batch in shipped for page in batch["block"].to_pylist() if page)
+"""How often each partial of a long window is read, see `benchmarks.report.floors`."""
 
 
 def _least(span: Span, column: str) -> tuple[Run, Run]:
-    baseline, ours = span.sides()[column]
-    return replace(baseline, read_bytes=READS * _encoded(span.workload, column)), ours
+    """Return the run at R = 60 with the bytes that the long window has to read, and the run of the long window."""
+    hour, ours = span.sides()[column]
+    least = READS * encoded.size(span.workload, HOUR, MINUTE, column)
+    return replace(hour, read_bytes=least, note="bytes as computed; the time is that of R = 60"), ours
 
 
 DAY = Span("Day", "day, R = 1440", DAYS, ONE_DAY, 0.0002, Settings())
 WEEK = Span("Week", "two weeks, R = 10,080", TWO_WEEKS, SEVEN_DAYS, 0.0001, Settings(unsteady=1, steady=6))
 
 
+SUMMED = tuple((span, column, kind) for span in (DAY, WEEK) for column, kind in (("v", "long"), ("d", "double")))
+
+
 def _floors() -> Iterator[Comparison]:
-    for span in (DAY, WEEK):
-        for column, kind in (("v", "long"), ("d", "double")):
-            yield Comparison(
-                f"Read{span.name}{kind.title()}Floor",
-                f"state read: {span.title}, {kind} / what any slices read",
-                sides=lambda span=span, column=column: _least(span, column),
-                checks=(),
-                measure=BYTES_READ,
-            )
+    for span, column, kind in SUMMED:
+        yield Comparison(
+            f"Read{span.name}{kind.title()}Floor",
+            f"state read: {span.title}, {kind} / what any slices read",
+            sides=partial(_least, span, column),
+            checks=(),
+            measure=BYTES_READ,
+        )
 
 
 def _family(name: str, title: str, goal: float, measure: Measure) -> Iterator[Comparison]:
-    for span in (DAY, WEEK):
-        for column, kind in (("v", "long"), ("d", "double")):
-            yield Comparison(
-                f"{name}{span.name}{kind.title()}",
-                f"{title}{span.title}, {kind} / ours at R = 60",
-                sides=lambda span=span, column=column: span.sides()[column],
-                checks=(hourly(column), span.check(column)),
-                goal=goal,
-                measure=measure,
-            )
+    for span, column, kind in SUMMED:
+        yield Comparison(
+            f"{name}{span.name}{kind.title()}",
+            f"{title}{span.title}, {kind} / ours at R = 60",
+            sides=lambda span=span, column=column: span.sides()[column],
+            checks=(hourly(column), span.check(column)),
+            goal=goal,
+            measure=measure,
+        )
 
 
 BENCHMARKS = (*_family("Wide", "", 1.15, TIME), *_family("Read", "state read: ", 1.2, BYTES_READ), *_floors())

@@ -58,7 +58,7 @@ def _rows(
 ) -> Iterator[tuple[str, ...]]:
     for each in goals:
         floor = floors.get(each.title)
-        if floor is None or each.reached_by(each.ratio):
+        if floor is None or each.reached:
             continue
         goal = shown_goal(each.goal, each.more_is_better)
         reached = (_reached(each, known) for known in (floor, by_hand.get(each.title)))

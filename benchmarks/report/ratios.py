@@ -20,6 +20,8 @@ class Goal:
     goal: float
     ratio: float
     more_is_better: bool
+    reached: bool
+    """What the line says: its ratio is rounded."""
 
     def reached_by(self, ratio: float) -> bool:
         """Return whether a ratio reaches the goal."""
@@ -27,13 +29,17 @@ class Goal:
 
 
 _FIGURE = re.compile(r"^\| (?P<title>[^|]+) \| [^|]* \| (?P<ratio>\d[\d.e+]*)(?: \(\w+\))? \|", re.MULTILINE)
-_GOAL = re.compile(r"^\| (?P<title>[^|]+) \| (?P<sign>[<>])= (?P<goal>\S+) \| (?P<ratio>[\d.e+]+) \(", re.MULTILINE)
+_GOAL = re.compile(
+    r"^\| (?P<title>[^|]+) \| (?P<sign>[<>])= (?P<goal>\S+) \| (?P<ratio>[\d.e+]+) \((?P<verdict>\w+)\)", re.MULTILINE
+)
 
 
 def goals(section: str) -> list[Goal]:
     """Return the lines with a goal and a ratio, in their order."""
     return [
-        Goal(each["title"], float(each["goal"]), float(each["ratio"]), each["sign"] == ">")
+        Goal(
+            each["title"], float(each["goal"]), float(each["ratio"]), each["sign"] == ">", each["verdict"] == "reached"
+        )
         for each in _GOAL.finditer(section)
     ]
 

@@ -43,10 +43,10 @@ def replay(workload: Workload, size: str, advance: str) -> Run:
     return Run(_replayed(workload, size, advance), workload.total)
 
 
-def defined(workload: Workload, size: str, advance: str, path: str | None = None) -> Definition:
-    """Return the definition of count and sum over a stream of a workload, or of files at `path`."""
-    frame = source(session(), workload, path=path)
-    return group_by(frame, "key").window(hopping(size, advance), time="ts").define(records=C.count(), total=C.sum("v"))
+def defined(workload: Workload, size: str, advance: str, path: str | None = None, column: str = "v") -> Definition:
+    """Return the definition of count and sum of a column over a stream of a workload, or of files at `path`."""
+    windowed = group_by(source(session(), workload, path=path), "key").window(hopping(size, advance), time="ts")
+    return windowed.define(records=C.count(), total=C.sum(column))
 
 
 def end(workload: Workload) -> datetime:
