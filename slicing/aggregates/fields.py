@@ -114,6 +114,16 @@ def _member(text: str) -> Field:
     return Field(name.strip(), kind.strip())
 
 
+def ddl_of(kind: str) -> str:
+    """Return a kind as DDL for Spark, with the names inside structs quoted: they may have any characters."""
+    if element := element_of(kind):
+        return f"array<{ddl_of(element)}>"
+    if members := members_of(kind):
+        quoted = ("`" + each.name.replace("`", "``") + "`" for each in members)
+        return f"struct<{','.join(f'{name}:{ddl_of(each.kind)}' for name, each in zip(quoted, members, strict=True))}>"
+    return kind
+
+
 def is_exact(kind: str) -> bool:
     """Return whether subtraction undoes addition exactly: true for everything but floats."""
     return kind not in FLOATS

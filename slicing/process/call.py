@@ -8,7 +8,7 @@ from typing import Any, Required, TypedDict
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.fields import Field, parse_results
-from slicing.aggregates.migration_hints import is_column
+from slicing.aggregates.migration_hints import columns_in, is_column
 from slicing.aggregates.records import KeptRecords, kept_records
 from slicing.errors import InvalidType, InvalidValue, check_flag, check_takes, excerpt
 from slicing.process.evictors import Evictor, check_kinds
@@ -76,6 +76,7 @@ class _Source:
             evictors=self.evictors,
             after=self.after,
             batches=self.batches,
+            spans=self.window.counts and self.time is not None,
         )
         time = self.time if self.window.by_time else None
         return kept_records(
@@ -226,11 +227,11 @@ def _rows(returns: Any) -> tuple[Field, ...]:
 
 
 def _columns(columns: Any) -> tuple[str, ...]:
-    given = [columns] if isinstance(columns, str) else list(columns)
+    given = columns_in(columns)
     for column in given:
         if not isinstance(column, str):
             instead = " Compute it before, by `withColumn`." if is_column(column) else ""
             raise InvalidType(f"`columns` are names of columns; got {excerpt(column)}.{instead}")
     if len(set(given)) < len(given):
         raise InvalidValue(f"`columns` must differ; got {', '.join(given)}.")
-    return tuple(given)
+    return given

@@ -26,7 +26,7 @@ from slicing.aggregates.records import KeptRecords, kept_records
 from slicing.aggregates.results import Nesting, is_single, named_results
 from slicing.content.folding import fold_arrays
 from slicing.content.sizes import runs
-from slicing.errors import InvalidType, InvalidValue, RowFailure
+from slicing.errors import InvalidType, InvalidValue, RowFailure, excerpt
 from slicing.process.call import check_after, check_evictors
 from slicing.process.context import Context, Firing
 from slicing.process.evictors import Evictor, check_kinds
@@ -192,6 +192,7 @@ class _Source:
             kernels=tuple(kernels),
             places=tuple(places),
             nesting=nesting,
+            spans=self.window.counts and self.time is not None,
         )
         values = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
         return kept_records(values, self.time if self.window.by_time else None, rows=rows, call=call)
@@ -253,11 +254,22 @@ def _nesting(results: Mapping[str, Bound | Struct]) -> Nesting:
 def _kind(kernels: Iterator[Kernel], parts: Nesting | None) -> str:
     """Return the type of a result as DDL; that of a struct is made of the types of its parts."""
     if parts is not None:
+        for name, _ in parts:
+            _check_name(name)
         return f"struct<{','.join(f'{name}:{_kind(kernels, own)}' for name, own in parts)}>"
     each = next(kernels)
     if is_single(each):
         return each.results[0].kind
     return f"struct<{','.join(f'{one.name}:{one.kind}' for one in each.results)}>"
+
+
+def _check_name(name: str) -> None:
+    """Raise InvalidValue for the name of a field of a struct with a character that separates fields in types."""
+    if wrong := [each for each in name if each in ",:<>()"]:
+        raise InvalidValue(
+            f"with `.evict` the name of a field of a struct must not contain `{wrong[0]}`; got {excerpt(name)}. "
+            "Rename it."
+        )
 
 
 def _is_same(one: Any, other: Any) -> bool:

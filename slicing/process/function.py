@@ -23,7 +23,7 @@ from slicing.process.states import EVICTED, NO_STATES, States
 from slicing.process.values import UNFIT, fits, typed
 from slicing.windows.window import Window
 
-_REMEDY = "Mend the function and start again: the micro-batch is repeated."
+_REMEDY = "Correct the function and start again: the micro-batch is repeated."
 _FLUSHED = 10_000
 """The number of rows that are converted to columns at once, so that their Python objects do not pile up."""
 Given: TypeAlias = Callable[[int, Span | None, Context], Any]
@@ -35,7 +35,8 @@ the records or the results."""
 class WindowFunction:
     """A user's function that returns rows for a window. `zoned` says whether times have a zone.
 
-    `name` is the name of the argument or method that took the function.
+    `name` is the name of the argument or method that took the function. With `spans` the last kernel of its windows has
+    their first and last event times, which count windows with a time need.
     """
 
     function: Callable[..., Any]
@@ -44,6 +45,7 @@ class WindowFunction:
     zoned: bool = True
     states: States = NO_STATES
     name: str = "process"
+    spans: bool = False
 
     def called(
         self,

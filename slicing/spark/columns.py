@@ -120,9 +120,9 @@ def _rebuild(data_type: T.DataType, leaves: Iterator[Column]) -> Column:
 def logical(column: Column, kind: str) -> Column:
     """Return the column of type `kind` from its Arrow form: timestamps from microseconds, dates from days."""
     if element := element_of(kind):
-        return F.transform(column, lambda item: _inside(item, element))
+        return F.transform(column, lambda item: logical(item, element))
     if members := members_of(kind):
-        fields = [_inside(column.getField(member.name), member.kind).alias(member.name) for member in members]
+        fields = [logical(column.getField(member.name), member.kind).alias(member.name) for member in members]
         return F.when(column.isNotNull(), F.struct(*fields))
     if kind == "date":
         return F.date_from_unix_date(column)
@@ -132,8 +132,3 @@ def logical(column: Column, kind: str) -> Column:
         # Interval arithmetic does not use a time zone, so every wall clock time is preserved.
         return F.expr(_NTZ_EPOCH) + column * F.expr("interval '0.000001' second")
     return column
-
-
-def _inside(column: Column, kind: str) -> Column:
-    """`logical` for an element of an array or a struct. Pandas turns NaN into null there; nothing else is null."""
-    return F.coalesce(column, F.lit(float("nan")).cast(kind)) if kind in FLOATS else logical(column, kind)

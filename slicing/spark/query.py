@@ -246,9 +246,12 @@ class Query:
         return tuple(Field(name, nested_kind_of_type(schema[name].dataType, name)) for name in self.columns)
 
     def results(self) -> list[Field]:
-        """Return the fields of all results, in order; if a function makes the rows, the fields of its rows."""
+        """Return the fields of all results, in order, then those of which count windows make their `window`.
+
+        If a function makes the rows, the fields of its rows take the place of the results.
+        """
         if self.then is not None:
-            return list(self.then.returns)
+            return [*self.then.returns, *(self.shape.kernels[-1].results if self.then.spans else ())]
         return [field for kernel in self.shape.kernels for field in kernel.results]
 
     def finish(self, table: DataFrame) -> DataFrame:

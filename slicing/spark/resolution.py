@@ -236,6 +236,12 @@ class Resolution:
         assert self.frame is not None
         return str(self.frame.sparkSession.conf.get(TIMERS_SETTING, "false")).lower() == "true"
 
+    @property
+    def _then(self) -> Then | None:
+        if self.call.then is None:
+            return None
+        return replace(self.call.then, zoned=not self.ntz, spans=self.window.counts and self.time is not None)
+
     def query(self) -> Query:
         """Return the query."""
         return Query(
@@ -259,7 +265,7 @@ class Resolution:
             retain=self.call.retain,
             timed=self._is_timed(),
             nesting=_nesting(self.call.named),
-            then=None if self.call.then is None else replace(self.call.then, zoned=not self.ntz),
+            then=self._then,
             declared=self.call.declared,
             idle=self.call.idle if self.streaming else 0,
         )

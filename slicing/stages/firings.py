@@ -57,9 +57,6 @@ def _spans(shape: Shape, windows: Windows, function: WindowFunction) -> Iterator
     if not function.window.counts:
         yield from (Span(start, end, has_zone=zoned) for start, end in zip(starts, ends, strict=True))
         return
-    # The last kernel of count windows has their first and last event time, if there is a time.
-    times = (
-        [column.tolist() for column in windows.partials[-1]] if len(windows.partials) > 1 else [[0] * len(starts)] * 2
-    )
+    times = [column.tolist() for column in windows.partials[-1]] if function.spans else [[0] * len(starts)] * 2
     for first, last, start, end in zip(*times, starts, ends, strict=True):
         yield Span(first, last + 1, start, end - 1, zoned)

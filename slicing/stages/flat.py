@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from slicing.aggregates.fields import Field, arrow_type, element_of, members_of, width_of
+from slicing.aggregates.fields import Field, arrow_type, ddl_of, element_of, members_of, width_of
 
 START, STOP, FAMILY = "start", "stop", "family"
 """The start and the end of a window, and the number of its family; for a late row, the start of its slice instead."""
@@ -96,7 +96,7 @@ class Flat:
     @property
     def schema(self) -> str:
         """Return the columns as DDL for Spark."""
-        return ", ".join(map(str, self.fields))
+        return ", ".join(f"{field.name} {ddl_of(field.kind)}" for field in self.fields)
 
     def completed(self, table: pa.Table) -> pa.Table:
         """Return the table with all columns in order; missing columns are null."""

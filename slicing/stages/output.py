@@ -71,6 +71,9 @@ def flat_windows(
     if calling.then is not None:
         windows, rows = then_called(calling, own, windows, results, at, trigger.drops(windows.kind))
         results = [_travelling(array, field.kind) for array, field in zip(rows, calling.then.returns, strict=True)]
+        if calling.then.spans:
+            where = partial(show_window, own, windows)
+            results += _results(own.kernels[-1], windows.partials[-1], windows.dictionaries[-1], where)
     columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
     end = pa.array(windows.ends_by(own.family))
     start = end if wide else pa.array(own.family.window_start(windows.windows))

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from slicing.aggregates.fields import Field, arrow_type
+from slicing.aggregates.fields import Field, arrow_type, ddl_of
 from slicing.stages.flat import CAUSE, FAMILY, KIND, REVISION, WATERMARK, Flat
 from slicing.stages.metrics import CAUSES
 
@@ -55,7 +55,7 @@ class Packed:
     @property
     def schema(self) -> str:
         """Return the columns as DDL for Spark."""
-        return ", ".join(map(str, self.fields))
+        return ", ".join(f"{field.name} {ddl_of(field.kind)}" for field in self.fields)
 
     def rows(self, table: pa.Table) -> pa.Table:
         """Pack the rows of a frame. Columns that the table does not have are null."""

@@ -229,3 +229,37 @@ def test_records_have_no_partials(spark):
     for definition in (process, windowed.evict(keep_last(3)).define(total=C.sum("n"))):
         with pytest.raises(InvalidValue, match="keeps the records of windows"):
             definition.partials()
+
+
+def test_floats_inside_of_rows_may_be_null(spark):
+    """A null is not NaN, and NaN is not null, in rows of functions and in results over what evictors leave."""
+    frame = spark.createDataFrame([("a", START, None), ("a", START + SECOND, None)], "user string, at long, x double")
+    windowed = group_by(frame.withColumn("ts", F.timestamp_micros("at")), "user").window(tumbling("1 hour"), time="ts")
+    nested, nan = {"xs": [1.5, None, np.nan], "both": {"x": None, "y": np.nan}}, pytest.approx(np.nan, nan_ok=True)
+
+    def called(key, window, what, context):
+        return [nested]
+
+    returns = "xs array<double>, both struct<x:double, y:double>"
+    of_records = windowed.process(called, returns=returns, columns=["x"])
+    of_results = windowed.aggregate(n=C.count(), then=called, returns=returns)
+    for row in (*of_records.collect(), *of_results.collect()):
+        assert row.xs == [1.5, None, nan]
+        assert (row.both.x, row.both.y) == (None, nan)
+    results = {"both": C.struct(mean=C.mean("x"), n=C.count()), "candle": C.ohlc("x")}
+    assert windowed.evict(keep_last(2)).aggregate(**results).collect() == windowed.aggregate(**results).collect()
+
+
+@pytest.mark.parametrize("name", ["my low", "p50%", "a.b", "back`tick"])
+def test_fields_of_structs_over_evicted_records_have_any_names(spark, name):
+    frame = spark.createDataFrame([("a", START, 1.5)], "user string, at long, x double")
+    windowed = group_by(frame.withColumn("ts", F.timestamp_micros("at")), "user").window(tumbling("1 hour"), time="ts")
+    (row,) = windowed.evict(keep_last(3)).aggregate(s=C.struct(**{name: C.min("x")})).collect()
+    assert row.s[name] == 1.5
+
+
+def test_fields_of_structs_over_evicted_records_have_no_names_that_divide_types(spark):
+    frame = spark.createDataFrame([("a", START, 1.5)], "user string, at long, x double")
+    windowed = group_by(frame.withColumn("ts", F.timestamp_micros("at")), "user").window(tumbling("1 hour"), time="ts")
+    with pytest.raises(InvalidValue, match=r"must not contain `,`; got 'a,b'\. Rename it"):
+        windowed.evict(keep_last(3)).aggregate(s=C.struct(**{"a,b": C.min("x")}))

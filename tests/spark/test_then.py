@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from streams import MINUTE, SECOND, START, Running, micros, record, table, write
 
 import combinators as C
-from slicing import group_by, hopping, tumbling
+from slicing import counting, group_by, hopping, tumbling
 from slicing.errors import InvalidType, InvalidValue, reason
 
 RECORDS = [
@@ -172,3 +172,32 @@ def test_calls_that_are_refused(spark, arguments, error, message):
         group_by(frame, "world").window(
             a=tumbling("1 minute"), b=hopping("2 minutes", advance="1 minute"), time="ts"
         ).aggregate(a=C.count(), then=grown, returns=RETURNS)
+
+
+@pytest.mark.parametrize("returns", ["many long, seven long", "many long"])
+def test_count_windows_of_functions_have_the_times_of_their_records(spark, returns):
+    """On bounded input and on a stream; `window` is that of the same call without the function."""
+    frame = spark.createDataFrame([("a", START + at * SECOND, at) for at in range(4)], "user string, at long, n long")
+    frame = frame.withColumn("ts", F.timestamp_micros("at"))
+
+    def made(key, window, results, context):
+        assert (window.last_record - window.first_record, results["n"]) == (1, 2)
+        return [(results["n"], 7)[: returns.count("long")]]
+
+    windowed = group_by(frame, "user").window(counting(2, order_by="n"), time="ts")
+    plain = windowed.aggregate(n=C.count()).select("window", "first_record").collect()
+    found = windowed.aggregate(n=C.count(), then=made, returns=returns).collect()
+    assert sorted((row.window, row.first_record) for row in found) == sorted(map(tuple, plain))
+    assert {row.many for row in found} == {2}
+
+
+def test_count_windows_of_functions_go_without_a_time(spark):
+    """Of several results none is taken for the times of the window."""
+    frame = spark.range(4).withColumn("n", F.col("id") * 10)
+    windowed = group_by(frame).window(counting(2, order_by="id"))
+
+    def made(key, window, results, context):
+        return [(window.first_record, results["total"])]
+
+    rows = windowed.aggregate(n=C.count(), total=C.sum("n"), then=made, returns="first long, total long").collect()
+    assert sorted((row.first, row.total, row.window) for row in rows) == [(1, 10, None), (3, 50, None)]
