@@ -109,9 +109,19 @@ def _common(kinds: set[T.DataType]) -> T.DataType:
         return next(iter(kinds))
     if kinds <= {T.IntegerType(), T.LongType()}:
         return T.LongType()
+    digits = [_digits(kind) for kind in kinds]
+    if all(digits):
+        return T.DecimalType(max(digits), 0)
     if all(isinstance(kind, T.NumericType) for kind in kinds):
         return T.DoubleType()
     return T.TimestampType() if kinds <= {T.DateType(), T.TimestampType()} else T.StringType()
+
+
+def _digits(kind: T.DataType) -> int:
+    """The number of digits of a type of whole numbers, 0 for other types."""
+    if isinstance(kind, T.DecimalType):
+        return 0 if kind.scale else kind.precision
+    return {T.IntegerType(): 10, T.LongType(): 19}.get(kind, 0)
 
 
 def _doubtful(kind: T.DataType, found: set[T.DataType], aggregated: bool) -> bool:

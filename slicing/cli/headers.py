@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.errors import InvalidValue
+from slicing.errors import InvalidValue, raised
 
 ColumnNames = tuple[str, ...]
 
@@ -56,17 +57,27 @@ def readable(path: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def header(path: str) -> Header | None:
-    """Return the header of a CSV file, None if it has no line."""
+    """Return the header of a CSV file, None if it has no line. Raises InvalidValue for a file that cannot be read."""
     opened = _OPEN.get(Path(path).suffix.lower(), open)
-    with opened(path, "rt", encoding="utf-8-sig", errors="replace") as file:
-        return next((header_of(line.rstrip("\n")) for line in file if line.strip()), None)
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", errors="replace") as file:
+            return next((header_of(line.rstrip("\n")) for line in file if line.strip()), None)
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(path, "CSV", error) from error
+
+
+def unreadable(path: str, written: str, error: Exception) -> InvalidValue:
+    """Return the error for a file that cannot be read as what it should be."""
+    return InvalidValue(f"`{path}` cannot be read as {written}; got {raised(error)}. Remove it, or write it anew.")
 
 
 def check_names(path: str, names: ColumnNames, wanted: ColumnNames) -> None:
     """Raise InvalidValue unless each wanted column exists exactly once."""
     for name in wanted:
         if name not in names:
-            raise InvalidValue(f"`{path}` has no column `{name}`; its columns are {', '.join(names)}. Mend the file.")
+            raise InvalidValue(
+                f"`{path}` has no column `{name}`; its columns are {', '.join(names)}. Correct the file."
+            )
         if names.count(name) > 1:
             raise InvalidValue(f"`{path}` has {names.count(name)} columns called `{name}`. Rename one of them.")
 

@@ -120,6 +120,32 @@ def test_a_file_without_a_column_is_named_and_so_is_one_that_has_it_twice(spark,
         check_names("a.csv", ("x", "y", "y"), ("x", "y"))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("README.md", b"about these files", "cannot be read as Parquet"),
+        ("b.parquet", b"", "cannot be read as Parquet"),
+        ("a.csv.gz", b"ts,symbol,price\n2024-05-01,a,1\n", "cannot be read as CSV; got BadGzipFile"),
+        ("a.csv.gz", gzip.compress(b"ts,symbol,price\n2024-05-01,a,1\n" * 9)[:20], "cannot be read as CSV; got EOF"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(spark, tmp_path, name, content, why):
+    if "Parquet" in why:
+        pq.write_table(pa.table({"ts": [0], "symbol": ["a"], "price": [1]}), tmp_path / "a.parquet")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidValue, match=rf"{name}` {why}.*Remove it, or write it anew"):
+        bounded(job(tmp_path), spark)
+
+
+def test_whole_numbers_of_files_of_other_columns_keep_their_digits(spark, tmp_path):
+    """Keys of more than 18 digits would be rounded as doubles, and records of two keys be counted as one."""
+    (tmp_path / "a.csv").write_text("ts,symbol,price\n2024-05-01,9007199254740992,1\n2024-05-01,9007199254740993,2\n")
+    (tmp_path / "b.csv").write_text("symbol,ts,price\n18446744073709551615,2024-05-01,3\n")
+    read = bounded(job(tmp_path), spark)
+    assert dict(read.dtypes)["symbol"] == "decimal(20,0)"
+    assert {str(row.symbol) for row in read.collect()} == {"9007199254740992", "9007199254740993", f"{2**64 - 1}"}
+
+
 def test_broken_lines_and_empty_columns_do_not_make_text_of_numbers(spark, tmp_path):
     (tmp_path / "a.csv").write_text("ts,symbol,price\n2024-05-01,a,1\nnot,a,record,at all\n2024-05-01,7,\n")
     (tmp_path / "b.csv").write_text("price,ts,symbol\n,2024-05-01,b\n")
