@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
 from slicing.aggregates.aggregate import Aggregate, Bound, Input, Struct
-from slicing.aggregates.migration_hints import OF_GROUPED, OF_WINDOWED, is_column, is_window, refusal, remedy, written
+from slicing.aggregates.migration_hints import (
+    OF_GROUPED,
+    OF_WINDOWED,
+    columns_in,
+    is_column,
+    is_window,
+    refusal,
+    remedy,
+    written,
+)
 from slicing.assembly.choice import EAGER, TREES
 from slicing.definition import Definition, check_frame, is_frame, no_method
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
@@ -106,10 +115,10 @@ class Grouped:
         with a column `<result>_<name>` for each, null if the window is empty; they must end together. With `long=True`,
         named windows have their own rows, with the name in a column `windows`.
 
-        `unbounded()`, `session(...)`, `sliding(...)` and `counting(...)` share no slices, so each must be the only
-        window of a call. On a stream, `time` may be `processing_time()`; `unbounded()` and `counting(...)` need no
-        time. Raises InvalidType for other values than windows and times, InvalidValue for windows that cannot be
-        combined.
+        `unbounded()`, `session(...)`, `sliding(...)`, `counting(...)` and `assigned_by(...)` share no slices, so each
+        must be the only window of a call. On a stream, `time` may be `processing_time()`; `unbounded()` and
+        `counting(...)` need no time. Raises InvalidType for other values than windows and times, InvalidValue for
+        windows that cannot be combined.
 
         >>> from slicing import hopping, tumbling
         >>> group_by("user").window(short=tumbling("1 minute"), day=hopping("1 day", "1 minute"), time="ts")
@@ -210,11 +219,11 @@ class Windowed:
     def emit(self, emission: Emission | UserTrigger) -> Windowed:
         """Choose when windows fire: `on_close()` (the default), `on_update()`, `on_change()` or `early(...)`.
 
-        It also takes a user-defined `Trigger`, which is tested in this call. On bounded input each window fires
-        once, whatever the trigger; the last count window of a key, if it is not full, fires only with `early(...)`
-        without `final=False`. The trigger may change on a live checkpoint, except to or from `early(every=...)` and
-        `early(after=...)`, whose timers use processing time. Raises InvalidType for other values than triggers; a
-        trigger that the windows do not support is refused when the query is built.
+        It also takes a user-defined `Trigger`, which is tested in this call. On bounded input each window fires once,
+        whatever the trigger; the last count window of a key, if it is not full, fires only with `early(...)` without
+        `final=False`. The trigger may change on a live checkpoint, except to or from those whose timers use processing
+        time: `every` and `after` without `by="event"`, and a `Trigger` with `on_clock`. Raises InvalidType for other
+        values than triggers; a trigger that the windows do not support is refused when the query is built.
 
         >>> from slicing import on_update, tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").emit(on_update())
@@ -234,7 +243,7 @@ class Windowed:
         Records that arrive until then count. The rows are those of a watermark delay that is longer by `duration`. With
         `on_close(corrections=True)`, windows still fire at their end, and again for delayed records until they close.
         Cost: slices stay in the state for the duration. No effect on bounded input. Raises InvalidValue for a negative
-        duration.
+        duration, InvalidType for a number without a unit.
 
         >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").grace("2 hours")
@@ -253,8 +262,8 @@ class Windowed:
 
         Lookups then find windows that have closed, and longer windows than those of the query. Results do not change.
         It may change on a live checkpoint, but slices that have been removed do not come back. Cost: the state of these
-        slices, see `explain`. No effect on bounded input. Raises InvalidValue for a negative duration, and for windows
-        whose state has no slices.
+        slices, see `explain`. No effect on bounded input. Raises InvalidType for a number, InvalidValue for a negative
+        duration, and, with the results, for windows whose state has no slices and for those with a tail.
 
         >>> from slicing import hopping
         >>> group_by("user").window(hopping("1 hour", "1 minute"), time="ts").retain("1 day")
@@ -277,7 +286,7 @@ class Windowed:
         rows. Off by default.
 
         Spark then runs micro-batches without data forever; a query cannot switch it on or off on its checkpoint. No
-        effect on bounded input. Raises InvalidValue for less than a second.
+        effect on bounded input. Raises InvalidValue for less than a second, InvalidType for a number.
 
         >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").idle("1 minute")
@@ -611,7 +620,7 @@ def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any], call: 
         )
     value = arguments.pop("value", ())
     name = arguments.pop("name", "value")
-    columns = (value,) if isinstance(value, str) or is_column(value) else tuple(value)
+    columns = columns_in(value)
     try:
         aggregate = Aggregate(*functions, **arguments)
     except TypeError as error:

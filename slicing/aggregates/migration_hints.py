@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slicing.errors import excerpt
@@ -15,6 +15,12 @@ _BY_NAME = 'Results have names and are combinators: `aggregate(orders=C.count(),
 def is_column(value: Any) -> bool:
     """Return whether a value is a Spark Column; pyspark need not be installed."""
     return not isinstance(value, (str, type)) and hasattr(value, "isNotNull") and hasattr(value, "alias")
+
+
+def columns_in(value: Any) -> tuple[Any, ...]:
+    """Return the items of an argument that takes one column or several; what is neither is an item, to be refused."""
+    several = isinstance(value, Iterable) and not isinstance(value, str) and not is_column(value)
+    return tuple(value) if several else (value,)
 
 
 def is_window(value: Any) -> bool:
@@ -76,7 +82,10 @@ OF_WINDOWED = {
     "groupBy": "Grouping comes first: `group_by(df, *keys).window(...)`.",
     "pivot": "Pivot what comes out, by `groupBy(...).pivot(...)` on a bounded DataFrame, or use `where=` of results.",
     "trigger": "That is of `writeStream`, when the query is started; `.emit(...)` says when windows fire.",
-    "allowed_lateness": 'It is `.grace("10 minutes")`.',
+    "allowed_lateness": 'It is `.grace("1 hour").emit(on_close(corrections=True))`. `.grace` alone fires later.',
+    "side_output_late_data": 'It is `.late("records")`, before the results.',
+    "reduce": 'It is a result: `.aggregate(total=C.reduce(lambda a, b: a + b, "amount"))`.',
+    "evictor": "It is `.evict(keep_last(10))`, before `process`.",
     "where": 'Records are chosen before, `group_by(df.where(...))`, or by result, `C.count(where="paid")`.',
     "filter": 'Records are chosen before, `group_by(df.where(...))`, or by result, `C.count(where="paid")`.',
     "withWatermark": 'The watermark comes first: `group_by(df.withWatermark("ts", "10 minutes"))`.',

@@ -20,8 +20,10 @@ LATE = "late"
 DELAY, HELD_DELAY = "spark.watermarkDelayMs", "slicing.watermarkDelayMs"
 """Metadata of event-time columns with the watermark delay in ms: Spark's own, and one that Spark does not look at."""
 
-_TIMES = ("window", "window_end")
+TIMES = ("window", "window_end")
 """The column with the time of a result: the window, or the end of aligned windows."""
+FIRING = ("emission", "revision", "old")
+"""The columns that distinguish several firings of one window."""
 _TAG = ("slice", "records", "cause", "watermark", "first_window", "missed")
 _RECORD, _NAME = "record", "windows"
 
@@ -82,7 +84,7 @@ def results(df: DataFrame) -> DataFrame:
     if not _tag_of(df):
         return df
     found = df.where(F.col(LATE).isNull()).drop(LATE)
-    (time,) = (name for name in _TIMES if name in found.columns)
+    (time,) = (name for name in TIMES if name in found.columns)
     metadata = dict(found.schema[time].metadata)
     if HELD_DELAY not in metadata:
         return found
@@ -102,7 +104,7 @@ def late_partials(df: DataFrame) -> DataFrame:
     rows = df.where(F.col(LATE).isNotNull())
     if _RECORD in tag.names:
         rows = rows.where(F.col(f"{LATE}.{_RECORD}").isNull())
-    columns = [quoted(name) for name in df.columns if name not in (*_TIMES, LATE, *_firing_columns_of(df))]
+    columns = [quoted(name) for name in df.columns if name not in (*TIMES, LATE, *_firing_columns_of(df))]
     return rows.select(*columns, _fields_of(_named_tag(tag)))
 
 
@@ -128,8 +130,8 @@ def _fields_of(names: tuple[str, ...]) -> Column:
 
 
 def _firing_columns_of(df: DataFrame) -> tuple[str, ...]:
-    """The columns that distinguish several firings of one window; late rows are emitted once and do not have them."""
-    return ("emission", "revision", "old") if {"emission", "revision"} <= set(df.columns) else ()
+    """The columns of firings in `df`; late rows are emitted once and do not have them."""
+    return FIRING if {"emission", "revision"} <= set(df.columns) else ()
 
 
 def _tag_of(df: DataFrame) -> T.StructType | None:

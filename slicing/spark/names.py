@@ -118,6 +118,8 @@ class Names:
             found = self.given.select(column)
             if len(found.schema.fields) != 1:
                 raise InvalidValue(f"{what} `{shortened(text)}` is several columns. Name them one by one.")
+            # Spark refuses a nested generator such as `explode`; alone it would repeat the record for all results.
+            _ = self.given.select(column.isNull()).schema
             if _ADDRESSED in text:
                 text = found.columns[0]
             while known := self._known(text):

@@ -16,7 +16,7 @@ from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
 from slicing.errors import InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import check_time_type
-from slicing.spark.late import DELAY, LATE
+from slicing.spark.late import DELAY, FIRING, LATE, TIMES
 from slicing.spark.query import EMISSION, Time
 from slicing.spark.resolution import Draft, Resolution
 from slicing.stages.support_of import support_of
@@ -36,7 +36,7 @@ def input_is_final(asked: Resolution) -> None:
         if emission := (field.metadata or {}).get(EMISSION):
             raise InvalidValue(
                 f"`{field.name}` comes from windows with {emission}, and windows over them would count some twice or "
-                "not at all. Let the first windows go out with on_close(), without grace."
+                "not at all. Emit the first windows with on_close(), without grace."
             )
 
 
@@ -172,8 +172,15 @@ def keys_and_windows_name_columns(asked: Resolution) -> None:
 
 
 def _reserved(asked: Resolution) -> tuple[str, ...]:
-    """The names of output columns that are neither keys nor results."""
-    return (*asked.window.columns, *asked.trigger.columns, *(() if asked.call.late == COUNTS else (LATE,)))
+    """The names of output columns that are neither keys nor results.
+
+    `results` and `late_partials` know columns by their names alone, as rows may come from a table. So with late rows
+    the time columns of all windows and the columns of all triggers that fire again are reserved.
+    """
+    found = (*asked.window.columns, *asked.trigger.columns)
+    if asked.call.late == COUNTS:
+        return found
+    return (*found, LATE, *TIMES, *(FIRING if asked.trigger.columns else ()))
 
 
 def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
@@ -360,7 +367,7 @@ def late_firings_have_grace(asked: Resolution) -> None:
     """Late firings require a grace, during which delayed records are accepted."""
     if asked.streaming and asked.trigger.fires_late and not asked.call.grace:
         raise InvalidValue(
-            f"{asked.trigger} needs time in which late records are taken, and there is no grace. "
+            f"{asked.trigger} needs time in which delayed records are accepted, and there is no grace. "
             'Say how long, for example `.grace("10 minutes")`.'
         )
 

@@ -133,7 +133,7 @@ def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ())
             f"`assigned_by` takes a function (time, *values) -> [(start, end), ...]; got {excerpt(function)}. "
             "Write for example `assigned_by(lambda time: [(time, time + 60_000_000)])`."
         )
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    names = tuple(columns) if isinstance(columns, (list, tuple)) else (columns,)
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise InvalidType(
             f"`columns` are names of columns, whose values the function gets; got {excerpt(wrong[0])}. "

@@ -24,8 +24,11 @@ from slicing import (
     MissingRequirement,
     SlicingError,
     StateMismatch,
+    assigned_by,
     group_by,
     hopping,
+    on_close,
+    on_update,
     tumbling,
 )
 from slicing.spark import rules
@@ -162,6 +165,20 @@ def test_the_column_that_tags_late_rows_is_taken(bounded):
     group_by(named, "Late").window(WINDOW, time="ts").aggregate(late_=C.count())
 
 
+@pytest.mark.parametrize("name", ["window_end", "window", "emission", "revision", "old"])
+def test_with_late_rows_the_columns_of_all_windows_and_triggers_are_reserved(rate, name):
+    """They are split by the names of columns, as rows may come from a table."""
+    named = rate.withWatermark("ts", "1 second").withColumn(name, F.lit(1))
+    wide = {"short": WINDOW, "twice": hopping("20 seconds", "5 seconds")}
+    for windows in ({}, wide):
+        windowed = group_by(named, name).window(*([] if windows else [WINDOW]), **windows, time="ts")
+        if name == ("window_end" if windows else "window"):
+            continue  # a column of these windows, with or without late rows
+        windowed.emit(on_close()).aggregate(n=C.count())
+        with refused(InvalidValue, f"cannot be called `{name}`", "Rename"):
+            windowed.emit(on_update()).late("partials").aggregate(n=C.count())
+
+
 def test_late_rows_are_split_only_where_there_are_any(rate, bounded):
     windowed = group_by(rate.withWatermark("ts", "1 second")).window(WINDOW, time="ts")
     for frame in (bounded, windowed.aggregate(n=C.count())):
@@ -181,6 +198,23 @@ def test_names_of_results_that_collide_are_refused(bounded):
         count(bounded, "n", n=C.count())
     with refused(InvalidValue, "result name `window` collides", "another name"):
         group_by(bounded).window(WINDOW, time="ts").aggregate(window=C.count())
+
+
+def test_columns_that_repeat_records_are_refused(bounded):
+    """A generator of Spark would repeat each record for all results."""
+    tags = bounded.withColumn("tags", F.array("n", "n"))
+    with refused(InvalidValue, "explode(tags)", "cannot be computed of a record", "GENERATOR"):
+        group_by(tags).window(WINDOW, time="ts").aggregate(n=C.count(), tags=C.max(F.explode("tags")))
+
+
+def test_columns_are_one_or_several_names(bounded):
+    windowed = group_by(bounded).window(WINDOW, time="ts")
+    with refused(InvalidType, "names of columns", "withColumn"):
+        windowed.process(lambda key, window, records, context: [], returns="n long", columns=F.col("n"))
+    with refused(InvalidType, "names of columns", "withColumn"):
+        assigned_by(lambda time, n: [], columns=F.col("n"))
+    with refused(InvalidType, "column", "got 5"):
+        windowed.aggregate(lambda: 0, lambda n, x: n + x, lambda a, b: a + b, value=5)
 
 
 def test_results_are_named_and_of_one_form(bounded):
