@@ -27,7 +27,7 @@ from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Window, by_edges, cumulating, hopping, tumbling
 
 YES, NOTHING_IS_LATE, SAME = "yes", "nothing is late", "as by event time"
-BY_CLOCK = "any other by the clock"
+BY_CLOCK = "windows by time, with `processing_time()`"
 TIME = "ts"
 _COLUMNS = T.StructType([T.StructField(TIME, T.TimestampType()), T.StructField("value", T.LongType())])
 _HOUR, _DAY = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute")
@@ -65,7 +65,7 @@ KINDS: dict[str, Windows] = {
     "by edges": Windows((by_edges([0, 10**10], [10**9, 2 * 10**10]),)),
     "several that end together": Windows((_HOUR, _DAY), shell="`--size` several times"),
     "several that do not": Windows((_HOUR, tumbling("7 minutes")), shell="`--size` several times"),
-    "side by side": Windows(named={"hour": _HOUR, "day": _DAY}),
+    "wide rows": Windows(named={"hour": _HOUR, "day": _DAY}),
     "unbounded": Windows((unbounded(),)),
     "sessions": Windows((session("30 minutes"),), shell="`--session`"),
     "sliding": Windows((sliding("10 minutes"),), shell="`--sliding`"),
@@ -73,7 +73,7 @@ KINDS: dict[str, Windows] = {
 }
 TRIGGERS: dict[str, Sequence[Trigger]] = {
     "on close": [on_close()],
-    "corrections": [on_close(corrections=True, **more) for more in ({}, {"old": True}, {"discarding": True})],
+    "late firings": [on_close(corrections=True, **more) for more in ({}, {"old": True}, {"discarding": True})],
     "on update, `latest_only`": [on_update(), on_update(latest_only=True)],
     "on change": [on_change(), on_change(drained=True)],
     "early": [early(every="10 seconds"), early(records=5), early(records=5, per="window", after="10 seconds")],
@@ -97,7 +97,7 @@ def built(grouped: Any, of: Windows, column: str, trigger: Trigger, time: object
     """The query that a cell is about. Raises InvalidValue for what does not go."""
     of = of.ordered("value") if column == "bounded" else of
     windowed = of.of(grouped, time).emit(trigger)
-    if column == "grace" or (column == "corrections" and time == TIME):
+    if column == "grace" or (column == "late firings" and time == TIME):
         windowed = windowed.grace("1 minute")
     if column == "late output":
         windowed = windowed.late("partials")

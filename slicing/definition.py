@@ -231,7 +231,7 @@ class Definition:
     def dataframe(self) -> DataFrame:
         """Return the DataFrame of the windows' results, as `Windowed.aggregate`.
 
-        Raises InvalidType without a DataFrame.
+        Raises InvalidType without a DataFrame, MissingRequirement if Spark lacks what streams need.
         """
         from slicing.spark.build import build
 
@@ -264,14 +264,15 @@ class Definition:
 
         `keys` are values, tuples if there are several key columns, or a DataFrame of these columns. `starts` are the
         first and the last instant at which windows may start, both included; None means no limit. `latest=True`
-        returns, for each key, the first window that holds its newest record. `windows` replaces the windows of the
-        definition; their edges must be edges of stored slices, and by name they form one wide row. A window is left out
-        if some of its slices have been removed; with `incomplete=True` it is included, and `known_from` is the time
-        from which its records are known. `operator` is the number of the stateful operator, if the query has several
-        windowed aggregations.
+        returns, for each key, the first window that holds its newest record. Instants are datetimes, in UTC if they
+        have no zone, or microseconds since 1970. `windows` replaces the windows of the definition; their edges must be
+        edges of stored slices, and by name they form one wide row. A window is left out if some of its slices have been
+        removed; with `incomplete=True` it is included, and `known_from` is the time from which its records are known.
+        `operator` is the number of the stateful operator, if the query has several windowed aggregations.
 
         Cost: Spark reads the state of all partitions, or for few keys only their partitions, if these have a snapshot.
-        This takes seconds and does not slow the query down. Raises InvalidValue, InvalidType, StateMismatch.
+        This takes about a second and does not slow the query down. Raises InvalidValue, InvalidType, StateMismatch, and
+        MissingRequirement without a Spark session.
         """
         from slicing.spark.lookup import lookup
 
@@ -343,8 +344,8 @@ class Definition:
         It has the slices of one window of one key: the records in each, how many of these were late, whether the slice
         still accepts records, its partials, the results so far, and the nodes of trees that are combined. Late records
         that were not accepted are not in the state. `key` is a value, a tuple if there are several key columns, None
-        without key columns. `start` is the start of the window, and `end` its end, needed if several windows have this
-        start. `windows`, `batch` and `operator` are as in `lookup`.
+        without key columns. `start` is the start of the window, a datetime or microseconds since 1970, and `end` its
+        end, needed if several windows have this start. `windows`, `batch` and `operator` are as in `lookup`.
 
         Cost: that of a lookup of one key. Raises InvalidValue, InvalidType, StateMismatch.
         """

@@ -79,7 +79,11 @@ def short(each: Ratio) -> str:
     """Return the ratio as text, or the reason why there is none."""
     if each.differs:
         return f"rows differ: {each.differs}"
-    return "no ratio" if each.ratio is None else f"{each.ratio:.3g}"
+    if each.ratio is None:
+        return "no ratio"
+    text = f"{each.ratio:.3g}"
+    # A goal that is missed by a hair does not read as if it were met.
+    return f"{each.ratio:.4g}" if each.reached is False and text == f"{each.goal:.3g}" else text
 
 
 def shown_goal(goal: float, more_is_better: bool) -> str:

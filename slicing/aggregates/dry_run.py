@@ -56,7 +56,7 @@ _REMEDIES = {
     "associativity": "Keep in the partial what `combine` needs, such as a count beside a mean; "
     "or leave `combine` out, the strategy is then eager.",
     "commutativity": "Say `ordered=True` if order is meant to matter.",
-    "inversion": "Mend `invert`, or leave it out: windows are then assembled by `combine` alone.",
+    "inversion": "Correct `invert`, or leave it out: windows are then assembled by `combine` alone.",
 }
 
 
@@ -126,7 +126,7 @@ def _check_many(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
     if not all(near(x, y, field.kind) for x, y, field in zip(made, other, kernel.fields, strict=True)):
         raise InvalidValue(
             f"`agg_many` of `{kernel.label}` must make of records what `agg` makes of them one after another; "
-            f"got {excerpt(made)}, and {excerpt(other)} by `agg`. Mend one of them, or leave `agg_many` out."
+            f"got {excerpt(made)}, and {excerpt(other)} by `agg`. Correct one of them, or leave `agg_many` out."
         )
 
 

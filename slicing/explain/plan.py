@@ -425,7 +425,7 @@ class Plan:
         return [
             ("ratio", f"R = {number(self.ratio)} windows per record"),
             ("slices", self._slices()),
-            ("stripes", counted(self.slices_per_group, "slice") + " each"),
+            ("groups", counted(self.slices_per_group, "slice") + " each"),
             *([("merged", self._tails())] if self._merged.applies and self.streaming else []),
         ]
 

@@ -148,7 +148,7 @@ class FunctionStates:
         except Exception as error:
             where = f" in window [{row.window.start.isoformat()}, {row.window.end.isoformat()})" if row.window else ""
             raise FunctionFailed(
-                f"`clear` raised; got {raised(error)} for key {key}{where}. Mend the function and start again: the "
+                f"`clear` raised; got {raised(error)} for key {key}{where}. Correct the function and start again: the "
                 "micro-batch is repeated."
             ) from error
 

@@ -83,7 +83,7 @@ class Lateness:
 
     def __str__(self) -> str:
         if not self.records:
-            return "no record has been judged yet"
+            return "no record has been counted yet"
         kept, now = self._kept(self.delay), exact_duration(self.delay)
         if kept == self.records:
             less = self.delay - self.longest

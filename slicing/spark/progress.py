@@ -243,10 +243,11 @@ class ProgressListener(StreamingQueryListener):
 
     Register it with `spark.streams.addListener(ProgressListener())`. Lines are written to `stream`, by default stderr.
     In a terminal, each query has a few lines that are updated, with a bar for each micro-batch. `lines=False` prints
-    nothing. `on_gauges(query, gauges)` is called after each micro-batch with the newest gauges of this query; `query`
-    is its name or, without a name, its id. The attribute `gauges` has the newest gauges of each running query. Queries
-    without an aggregation of this package are ignored. If a query fails, a line says why. If a query with a warm start
-    is started again, the logger "slicing" says that its history is not read again.
+    nothing. `on_gauges(query, gauges)` is called after each micro-batch with the newest gauges of this query, in the
+    unit that ends their names (seconds, bytes), else numbers; `query` is its name or, without a name, its id. The
+    attribute `gauges` has the newest gauges of each running query. Queries without an aggregation of this package are
+    ignored. If a query fails, a line says why. If a query with a warm start is started again, the logger "slicing" says
+    that its history is not read again.
 
     In a notebook, the listener is displayed as a table of running and finished queries, and `live()` shows a table that
     is updated. `batches` has the last micro-batches of each query, `totals` the sums over all micro-batches of each

@@ -78,7 +78,10 @@ class CountingSupport(WindowSupport):
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Return the reason: windows are identified by record numbers, not by times."""
-        why = "is counted by records of a key, whatever their times. Ask for its open windows, or with `latest=True`."
+        why = (
+            "is counted by records of a key, whatever their times. Leave `starts` and `windows` out, or ask with "
+            "`latest=True`."
+        )
         return {STARTS: why, WINDOWS: why}
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:

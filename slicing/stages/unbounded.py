@@ -36,7 +36,7 @@ class UnboundedSupport(WindowSupport):
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Return the reason: there is only one total for each key."""
-        why = "keeps one total for each key, of all time. Ask for that, without it."
+        why = "keeps one total for each key, of all time. Leave `starts` and `windows` out."
         return {STARTS: why, WINDOWS: why}
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:

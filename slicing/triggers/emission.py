@@ -39,8 +39,9 @@ def on_close(corrections: bool = False, old: bool = False, discarding: bool = Fa
     With `corrections` a window fires at `end`, and again in each micro-batch with delayed records for it, until the
     watermark is at `end + grace`. A late firing has the result of all records (accumulating); with `old` also the
     result that it replaces (retracting); with `discarding` the result of the new records only. Raises InvalidValue for
-    `old` or `discarding` without `corrections`, and for both. Cost: one row per window and key; with `corrections` also
-    a read of up to 2 n - 1 slices for each slice with delayed records, n slices per window.
+    `old` or `discarding` without `corrections`, and for both; InvalidType for other values than bools. Cost: one row
+    per window and key; with `corrections` also a read of up to 2 n - 1 slices for each slice with delayed records, n
+    slices per window.
 
     >>> from slicing.stages.local_runner import stream
     >>> from slicing.windows.window import tumbling
@@ -123,6 +124,9 @@ def early(
 ) -> Trigger:
     """Fire windows before they close with their results so far, and, unless `final=False`, once more when they close.
 
+    With `final=False` records after the last early firing of a window may be in no row: `every`, `after` by the clock
+    and `records` by key fire only windows that stay open.
+
     The first true condition fires a window. Every firing restarts all conditions:
 
     - `records`: this number of new records has arrived, `per="window"` or `per="key"`. The remainder of a division
@@ -150,7 +154,9 @@ def early(
     count window of each key if it is not full, as does every `early` with `final`.
 
     Only windows with records since their last firing fire; with `repeat` each multiple of `every` fires the others too.
-    Raises InvalidValue or InvalidType without a condition, and for values that are not positive. Cost: that of
+    Raises InvalidValue without a condition, for `records` below 1, durations that are not positive or not whole
+    milliseconds, a negative or infinite threshold, and options that exclude each other; InvalidType for values of other
+    types. Cost: that of
     `on_close()`, a record count per (slice, key) with records that have not fired, and for each early row a read of
     the slices of its window.
 

@@ -84,7 +84,7 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
         if not isinstance(window, Window):
             raise InvalidType(
                 "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding`, `counting`, "
-                f"`unbounded` or `by_edges`; got {excerpt(window)}."
+                f"`unbounded`, `by_edges` or `assigned_by`; got {excerpt(window)}."
             )
     if given and named:
         raise InvalidValue(

@@ -40,7 +40,7 @@ def unbounded(ttl: Duration | None = None) -> Unbounded:
     record, by the clock; without `ttl` it stays forever. After that the key starts again. Cost: one combine and one
     write per key and micro-batch, for all new records of the key together. The totals of a bucket are in the memory of
     its process, and each micro-batch goes over all its keys in numpy. Raises InvalidValue for a `ttl` below a
-    millisecond.
+    millisecond, InvalidType for a number without a unit.
 
     >>> print(unbounded(ttl="30 days"))
     unbounded(ttl='30 days')

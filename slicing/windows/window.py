@@ -182,7 +182,7 @@ def hopping(
     `size` need not be a multiple of `advance`. An `advance` longer than `size` leaves gaps, whose records are in no
     window; it needs `gaps=True`, which changes nothing else. Raises InvalidValue for such an `advance` without `gaps`,
     if `size` or `advance` is not positive, if `offset` is not shorter than `advance` (in either direction, as in Spark
-    and Flink), or if a duration cannot be read.
+    and Flink), or if a duration cannot be read; InvalidType for a number without a unit.
 
     Cost: a slice per advance, two if `size` is not a multiple of `advance`; a window of n slices costs 2 combines with
     `invert`, 4 on average without.
@@ -268,7 +268,7 @@ def tumbling(size: Duration, offset: Duration | int = 0, *, zone: str | None = N
     """Return windows of `size` that do not overlap: `hopping(size, advance=size)`.
 
     In a zone: days, weeks, months, quarters or years by its wall clock, or clock units that divide the day. Cost: one
-    slice and no combine per window. Raises InvalidValue as `hopping`.
+    slice and no combine per window. Raises InvalidValue and InvalidType as `hopping`.
 
     >>> tumbling("1 minute").windows_of(90_000_000)
     [(60000000, 120000000)]
@@ -286,7 +286,8 @@ def cumulating(size: Duration, step: Duration, offset: Duration | int = 0, *, zo
 
     `[k * size, k * size + i * step)` for i = 1 .. size / step, shifted by `offset`, or by the wall clock of `zone`. A
     window fires at each step at which its key has a record since it began. Cost per window and key: one combine.
-    Raises InvalidValue unless `size` is a multiple of `step`, in a zone unless every edge of `size` is one of `step`.
+    Raises InvalidValue unless `size` is a multiple of `step`, in a zone unless every edge of `size` is one of `step`;
+    InvalidType for a number without a unit.
 
     >>> print(cumulating("1 day", step="1 minute"))
     cumulating('1 day', step='1 minute')

@@ -118,7 +118,7 @@ def test_the_text_of_a_stream():
         "keys     user string",
         "ratio    R = 60 windows per record",
         "slices   n = 60 per window, 1 per advance",
-        "stripes  8 slices each",
+        "groups   8 slices each",
         "buckets  4 over 2 shuffle partitions, 2 each",
         "orders   two-layer    exact `invert`  columns       n bigint",
         "mine     three-layer  only `combine`  traced        f0 bigint, f1 bigint",
@@ -256,7 +256,7 @@ def test_totals_are_counted_in_rows_of_a_ledger():
     assert "orders   totals  it never closes  columns       n bigint" in lines
     assert lines[-2] == "largest        2 rows         16 bytes a partial, about"
     assert "about 88 bytes per key before compression" in lines
-    assert not any(word in line for word in ("slice", "stripe", "per window") for line in lines)
+    assert not any(word in line for word in ("slice", "groups", "per window") for line in lines)
     ticking = replace(plan, trigger=early(records=5))
     assert ticking.per_record == Cost(4, 4)
     assert "dirty set      2 rows         20 bytes" in str(ticking).splitlines()

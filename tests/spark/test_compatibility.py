@@ -41,7 +41,7 @@ MORE = {
     "by edges": Windows((by_edges([0, 5 * 10**6], [10**7, 2 * 10**7]),)),
     "several that end together": Windows(named={"hour": HOUR, "day": DAY, "long": True}),
     "several that do not": Windows((MONTH, HOUR)),
-    "side by side": Windows(named={"day": DAY, "ten": hopping("10 minutes", "1 minute")}),
+    "wide rows": Windows(named={"day": DAY, "ten": hopping("10 minutes", "1 minute")}),
     "sessions": Windows((session(gap_column="value"),)),
     "sliding": Windows((sliding("1 hour", right=False),)),
     "counting": Windows((counting(100, 10, ttl="1 day"),)),

@@ -28,7 +28,7 @@ DISORDER = [0] * 900 + [3 * SECOND] * 96 + [7 * MINUTE] * 3 + [640 * SECOND]
 @pytest.mark.parametrize(
     ("required", "delay", "text"),
     [
-        ([], MINUTE, "no record has been judged yet"),
+        ([], MINUTE, "no record has been counted yet"),
         (
             DISORDER,
             5 * MINUTE,

@@ -409,7 +409,7 @@ def test_a_clear_of_a_forgotten_key_that_raises_is_told_by_that_key():
     states = declared("at long", "start long", lambda *call: 1 / 0, None, window)
     play = Play(window, count, "key long, window long", trigger=on_update(), states=states)
     play.step([(1, "a", 0)], 0, 1_000_000)
-    with pytest.raises(FunctionFailed, match=r"`clear` raised.*ZeroDivision.* for key \('a',\)\. Mend") as caught:
+    with pytest.raises(FunctionFailed, match=r"`clear` raised.*ZeroDivision.* for key \('a',\)\. Correct") as caught:
         play.step([(1, "b", 0)], 0, 100_000_000)
     assert "('b',)" not in str(caught.value)
 
