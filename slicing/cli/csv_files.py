@@ -121,7 +121,7 @@ def _digits(kind: T.DataType) -> int:
     """The number of digits of a type of whole numbers, 0 for other types."""
     if isinstance(kind, T.DecimalType):
         return 0 if kind.scale else kind.precision
-    return {T.IntegerType(): 10, T.LongType(): 19}.get(kind, 0)
+    return 10 if kind == T.IntegerType() else 19 if kind == T.LongType() else 0
 
 
 def _doubtful(kind: T.DataType, found: set[T.DataType], aggregated: bool) -> bool:
