@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,6 +56,13 @@ class Windows:
             ends=None if self.ends is None else self.ends[rows],
             is_complete=None if self.is_complete is None else self.is_complete[rows],
         )
+
+    def by_family(self, families: Sequence[Family]) -> Iterator[tuple[Family, Windows]]:
+        """Yield each family with its windows, row by row: all families for wide rows, otherwise one."""
+        others = iter(self.aligned)
+        for number, family in enumerate(families):
+            if number == self.family or self.aligned:
+                yield family, self if number == self.family else next(others)
 
     def ends_by(self, family: Family) -> Array:
         """Return the first microsecond after each window, `int64[n]`."""

@@ -191,6 +191,14 @@ class LookUp:
             closed = windows.ends_by(family) <= watermark - self.grace
         rows = flat_windows(shape, windows, wide=self.wide)
         rows = rows.append_column(CLOSED, pa.array(closed))
-        starts = family.window_start(windows.windows)
+        return rows.append_column(KNOWN, _known_since(bucket, shape, windows))
+
+
+def _known_since(bucket: OpenBucket, shape: Shape, windows: Windows) -> pa.Array:
+    """Return the microsecond from which on all windows of each row are complete; null if they are from their start."""
+    found = np.full(len(windows), -FOREVER)
+    for family, side in windows.by_family(shape.family.families):
+        starts = family.window_start(side.windows)
         known = bucket.known_since(starts)
-        return rows.append_column(KNOWN, pa.array(known, mask=(starts >= known) | (known == -FOREVER)))
+        found = np.where(starts < known, np.maximum(found, known), found)
+    return pa.array(found, mask=found == -FOREVER)

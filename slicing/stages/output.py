@@ -93,11 +93,9 @@ def _all(count: int, family: int) -> pa.Array:
 
 def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
     """Return the results of aligned windows, all families in order; null where a window is empty."""
-    others = iter(windows.aligned)
     found = []
-    for number, family in enumerate(shape.family.families):
-        own = shape.over(family)
-        found += _results_of_held(own, windows if number == windows.family else next(others))
+    for family, side in windows.by_family(shape.family.families):
+        found += _results_of_held(shape.over(family), side)
     return found
 
 

@@ -5,6 +5,7 @@ Rows under every trigger, with late records and restarts, are in `test_scenarios
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +19,14 @@ from scenarios.kinds.tailed import Coarse
 from scenarios.scenario import Process, Scenario
 
 from slicing import by_edges, hopping
-from slicing.engines.looking import Look, Other
+from slicing.engines.looking import Look, Other, over_one_cut
 from slicing.engines.sliced import merging
+from slicing.stages.looking import KNOWN, LookUp
 from slicing.state import slice_groups
 from slicing.state.format.header import Header
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_change, on_close, on_update
+from slicing.windows.sets import windows_of_call
 from slicing.windows.time.slices import FOREVER
 
 SUMS = ("sum", "highest")
@@ -287,10 +290,57 @@ def test_incomplete_lookups_say_from_which_merged_slice_on_they_know():
         assert count == min(100, start + 20) - known
 
 
-# --- live changes ---------------------------------------------------------------------------------------------------
-
-
 LONG, DAY = hopping("30 seconds", "1 second", tail="6 seconds"), hopping("12 seconds", "6 seconds")
+SHORT = hopping("4 seconds", "1 second")
+
+
+def wide_rows(query, bucket, look, shape):
+    """Wide rows by their end in seconds: the records in the long and in the short window, and since when all are known.
+
+    A window without records has no result.
+    """
+    asked = LookUp(query.execution_plan, query.fingerprint, query.emission, 0, shape, True, True, None, look, {})
+    rows = [row for table in asked.rows(bucket) for row in table.to_pylist()]
+    found = {row["start"] // SECOND: (row["r0"] or 0, row["r1"] or 0, row[KNOWN]) for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize("is_declared", [True, False], ids=["windows of the query", "other windows"])
+def test_a_wide_row_is_left_out_if_one_of_its_windows_begins_inside_a_merged_slice(is_declared):
+    query = Query([LONG, SHORT] if is_declared else [LONG], ["rows"], wide=is_declared)
+    store, step = MemoryStore(), query.wide_step if is_declared else query.step
+    for second in range(100):
+        step(store, [(second * SECOND, 1, 1, "a")], second * SECOND)
+    bucket, look, shape = query.bucket(store), Look(), query.shape
+    if not is_declared:
+        parts = windows_of_call((), {"long": LONG, "short": SHORT}, long=False).parts
+        look = Look(other=Other(tuple(part.family.over(query.family.cut) for part in parts), True))
+        shape = query.shape.over(over_one_cut(look.other.families))
+    merged = 96
+    assert [at for at in range(85, 101) if bucket.merged.is_separate(np.array([at]))] == [90, 96, 97, 98, 99, 100]
+
+    def counted(start, end):
+        return min(100, end) - min(100, start)
+
+    def begins(end):
+        return (end - 30) // 6 * 6, end - 4
+
+    found = wide_rows(query, bucket, look, shape)
+    assert min(found) == merged + 4
+    for end, row in found.items():
+        assert row == (*(counted(start, end) for start in begins(end)), None), end
+    partial = wide_rows(query, bucket, replace(look, incomplete=True), shape)
+    assert found.items() <= partial.items()
+    assert {merged, merged + 1, merged + 2, merged + 3} <= partial.keys(), "long windows that end here are known"
+    for end in partial.keys() - found.keys():
+        # The first slice of a long window is known from 66 on, and that of a short window from the next tail on.
+        known = [max(66, -(-start // 6) * 6) if start < merged else start for start in begins(end)]
+        since = max(at for at, start in zip(known, begins(end), strict=True) if at > start)
+        assert partial[end] == (*(counted(at, max(at, end)) for at in known), since * SECOND), end
+
+
+# --- live changes ---------------------------------------------------------------------------------------------------
 
 
 def counted(query, store, seconds, found):

@@ -59,8 +59,10 @@ class SliceLookups:
         rows = (asked.of_keys(block) for block in stored(first, end))
         for partition in key_partitions(self.shape, [rows]):
             for frame in all_frames(self.shape, self.trees, partition.blocks[0], self.wide, self._assembling(asked)):
-                family = self.shape.family.families[frame.family]
-                there = asked.starting(family.window_start(frame.windows)) & self._known(asked, family, frame.windows)
+                families = self.shape.family.families
+                there = asked.starting(families[frame.family].window_start(frame.windows))
+                for family, side in frame.by_family(families):  # a wide row is left out with any of its windows
+                    there &= self._known(asked, family, side.windows)
                 if there.any():
                     yield frame if there.all() else frame.take(np.flatnonzero(there))
 
