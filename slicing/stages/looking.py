@@ -26,14 +26,14 @@ from slicing.stages.flat import Flat
 from slicing.stages.output import flat_windows, framed
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import PER_GROUP, RESTORE, Header
-from slicing.state.format.list_names import COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW, parse
+from slicing.state.format.list_names import COUNTED, ENDED, INSTANTS, SESSIONS, TOTALS, WINDOW, parse
 from slicing.state.pages import page_name
 from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
 CLOSED, KNOWN, ANSWERED = "closed", "known", -2
 """The additional columns of lookups, and the value of `cause` in the row that says that a bucket has answered."""
-LOOKED_UP = (COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW)
+LOOKED_UP = (COUNTED, ENDED, INSTANTS, SESSIONS, TOTALS, WINDOW)
 """The lists of pages that lookups read in addition to slices; all other lists are caches and marks."""
 
 

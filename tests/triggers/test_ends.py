@@ -17,8 +17,10 @@ from scenarios.kind import Place, Record, marked
 
 from slicing import InvalidValue, counting, hopping, session, sliding, tumbling, unbounded
 from slicing.content.signals import ABSENT, TRUE
+from slicing.engines.looking import Look
 from slicing.errors import StateMismatch
 from slicing.stages.execution_plan import Aggregation
+from slicing.stages.looking import ReadOnly, pages_looked_up
 from slicing.stages.signalled import Signalled
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
@@ -242,6 +244,34 @@ def test_rows_are_those_of_raw_records(kind, conditions, seed):
     assert late or WINDOWS[kind].late_by == SESSION  # few sessions are late as a whole
     stepped(one, [], 1 << 43, now)
     assert not one.store.pages
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("seed", seeds(1, 4))
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_lookups_find_the_open_sessions_of_raw_records(kind, seed):
+    """From the pages that lookups read, in another process. Buckets open without a page, as they are checked first."""
+    one, model = world(WINDOWS[kind])
+    sessions = parted_by_end = 0
+    for now, (records, watermark) in enumerate(batches_of(seed)):
+        stepped(one, records, watermark, now)
+        model.step(records, watermark, now)
+        bucket_cache._entries.clear()
+        needed = pages_looked_up(Header.from_text(one.store.text))
+        pages = {name: text for name, text in one.store.pages.items() if name in needed}
+        for held in ({}, pages):
+            store = ReadOnly("bucket 0", one.store.text, held)
+            bucket = one.execution_plan.bucket(0, FINGERPRINT, store, one.emission)
+        wanted = {
+            ("final", *pair): truth([model.records[n][2] for n in sorted(numbers)])[1:]
+            for pair, numbers in parted(one.window, [*model.records.items()]).items()
+            if pair[2] > model.watermark
+        }
+        assert results(one.rows(bucket.look(Look()))) == wanted
+        sessions += len(wanted)
+        parted_by_end += len(bucket.ends.rows())
+    assert sessions > 20
+    assert parted_by_end
 
 
 def test_a_session_that_has_fired_is_parted_by_an_end_that_comes_later():

@@ -23,7 +23,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.ranges.merging import by_start, chains, numbered, sorted_rows
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape, concat
+from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import reduced, regroup
 from slicing.content.intervals import Ending, ends_of, extents, with_ends
 from slicing.content.marks import under
@@ -80,7 +80,7 @@ class EndedSessionBucket(SessionBucket):
         super().__init__(*args)
         nodes = PageLists(self.pages, ENDED, self.marks)
         self.ends = Ledger(nodes, ENDED, known_rows(nodes, ENDED, self.cache.derived))
-        self._new_ends: Block = self.ends.rows().take(slice(0))  # the accepted ends of this micro-batch
+        self._new_ends = empty(self.marks)  # the accepted ends of this micro-batch
 
     def _check_ended(self) -> None:
         """Accept a checkpoint with ended sessions."""
