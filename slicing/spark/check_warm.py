@@ -121,7 +121,7 @@ def check(
         return Counter(map(repr, frame.toArrow().to_pylist()))
 
     warm = replayed(needed(past.records(), query, history), past, warm=True)
-    whole = cold_past.records().where(F.col(flat.TIME) < F.timestamp_micros(F.lit(history.until)))
+    whole = cold_past.records().where(F.col(flat.TIME) < query.instant(history.until))
     cold = replayed(whole.orderBy(flat.TIME) if query.support.history_in_order else whole, cold_past, warm=False)
     if warm != cold:
         differ = [*(warm - cold), *(cold - warm)]

@@ -303,6 +303,10 @@ class Query:
         """The Spark type of times in rows."""
         return "timestamp_ntz" if self.ntz else "timestamp"
 
+    def instant(self, microseconds: int) -> Column:
+        """Return an instant as a literal of the type of times. Spark would cast another type by the session's zone."""
+        return logical(F.lit(microseconds), self.time_kind)
+
     @property
     def no_window(self) -> Column:
         """A null `window`."""

@@ -196,19 +196,19 @@ def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
     """Return the rows of a history before `until` that open windows need, or whose slices are retained."""
     support, time = query.support, F.col(flat.TIME)
     first = support.history_from(history.until, query.trigger, query.retain)
-    counts = F.lit(True) if history.goes_on else time < _instant(history, history.until)
+    counts = F.lit(True) if history.goes_on else time < _instant(query, history, history.until)
     if first is not None and history.of_partials:
         # The first stage refuses a slice that contains `first`: it has records of windows that are needed.
         counts &= F.col(flat.STOP) > first
     elif first is not None:
-        counts &= time >= _instant(history, first)
+        counts &= time >= _instant(query, history, first)
     found = rows.where(time.isNull() | counts)
     return found.orderBy(flat.TIME) if support.history_in_order else found
 
 
-def _instant(history: History, microseconds: int) -> Column:
-    """An instant as a literal of the rows' time: microseconds in partials, else a timestamp."""
-    return F.lit(microseconds) if history.of_partials else F.timestamp_micros(F.lit(max(microseconds, _EARLIEST)))
+def _instant(query: Query, history: History, microseconds: int) -> Column:
+    """An instant as a literal of the rows' time: microseconds in partials, otherwise of the type of the time column."""
+    return F.lit(microseconds) if history.of_partials else query.instant(max(microseconds, _EARLIEST))
 
 
 @dataclass(frozen=True)

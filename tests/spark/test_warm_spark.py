@@ -9,6 +9,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
@@ -39,7 +40,18 @@ from streams import (
 )
 
 import combinators as C
-from slicing import InvalidType, InvalidValue, group_by, hopping, on_update, processing_time, session, sliding, tumbling
+from slicing import (
+    InvalidType,
+    InvalidValue,
+    group_by,
+    hopping,
+    on_close,
+    on_update,
+    processing_time,
+    session,
+    sliding,
+    tumbling,
+)
 from slicing.windows.counting import counting
 from slicing.windows.unbounded import unbounded
 
@@ -250,6 +262,27 @@ def test_a_slice_in_which_the_first_needed_window_begins_is_refused(spark, tmp_p
     warm = definition.warm(partials=hours, until=EPOCH + timedelta(microseconds=START + 12 * HOUR))
     with pytest.raises(StreamingQueryException, match="is cut at"):
         run(warm.dataframe())
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin"])
+def test_times_without_a_zone_are_compared_without_one(spark, tmp_path, zone):
+    """A record in each hour of a day, in the history, which ends at noon, and in the stream."""
+    midnight = START // DAY * DAY
+    hours = pa.array([midnight + hour * HOUR for hour in range(24)], pa.timestamp("us"))
+    write([table([record(1, 0)] * 24).set_column(1, "ts", hours)], tmp_path)
+    schema = SCHEMA.replace("timestamp", "timestamp_ntz")
+    live, past = (reader.schema(schema).parquet(str(tmp_path)) for reader in (spark.readStream, spark.read))
+    noon = EPOCH + timedelta(microseconds=midnight + DAY // 2)
+    here = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for window, trigger in ((unbounded(), on_update()), (counting(24), on_close())):
+            made = group_by(live, "world").window(window, time="ts").emit(trigger).define(records=C.count())
+            (output,) = run(made.warm(past, until=noon).dataframe())
+            assert [row["records"] for found in output.tables.values() for row in found.to_pylist()] == [24]
+            assert made.check_warm(past, past, until=noon) == 1
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", here)
 
 
 # --- what is checked ------------------------------------------------------------------------------------------------
