@@ -74,8 +74,8 @@ class OpenBucket(Protocol):
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""
 
-    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
-        """Yield the stored slices that have all their records, of the keys that are looked up."""
+    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
+        """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
 
     @property
     def known_from(self) -> int:
@@ -122,9 +122,9 @@ class Around:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
         return self.engine.forgotten()
 
-    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
-        """Yield the stored slices that have all their records, of the keys that are looked up."""
-        return self.engine.stored_slices(asked)
+    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
+        """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
+        return self.engine.stored_slices(asked, since)
 
     @property
     def known_from(self) -> int:
@@ -324,8 +324,8 @@ class Bucket:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""
         self._unanswered("pieces")
 
-    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
-        """Yield the stored slices that have all their records, of the keys that are looked up."""
+    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
+        """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
         self._unanswered("stored slices")
 
     @property

@@ -95,11 +95,13 @@ class StoredSlices:
     """Slices that have all their records, as rows of their partials; row i ends at `ends[i]`, in microseconds.
 
     `family` has the edges of stored slices. A merged slice has the number of its first slice, and the end of its last.
+    `known` is the microsecond from which on all slices have all their records.
     """
 
     family: Family
     rows: Block
     ends: Array
+    known: int
 
 
 def _narrowed(block: Block, keys: pa.Table) -> Block:

@@ -129,9 +129,9 @@ class SharedFields(Around):
             shape = self.grouped.shape.over(found.shape.family)
             yield replace(found, shape=shape, rows=self.grouped.block(found.rows))
 
-    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
-        """Yield the stored slices that have all their records, with the partials of results."""
-        for found in self.engine.stored_slices(asked):
+    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
+        """Yield the stored slices from `since` on that have all their records, with the partials of results."""
+        for found in self.engine.stored_slices(asked, since):
             yield replace(found, rows=self.grouped.block(found.rows)) if self.of_groups else found
 
 

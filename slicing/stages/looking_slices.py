@@ -14,6 +14,7 @@ from slicing.engines.looking import StoredSlices
 from slicing.stages.looking import KNOWN, LookUp
 from slicing.stages.output import flat_windows, framed
 from slicing.windows.families.slices_of import SlicesOf
+from slicing.windows.time.slices import FOREVER
 
 
 @dataclass(frozen=True)
@@ -25,22 +26,19 @@ class LookUpSlices(LookUp):
 
     def rows(self, bucket: OpenBucket) -> Iterator[pa.Table]:
         """Yield the flat rows of the slices of a bucket; each has the start of the first slice that is whole."""
-        since = max([bucket.known_from, *(at for at in bucket.since if at is not None)])
-        (known,) = bucket.known_since(np.array([since])).tolist()
-        for found in bucket.stored_slices(self.look):
+        # Slices before a result was added lack some of its records: they are left out.
+        since = max((at for at in bucket.since if at is not None), default=-FOREVER)
+        for found in bucket.stored_slices(self.look, since):
             shape = self.shape.over(SlicesOf(found.family))
-            for some in framed(self.execution_plan.shape, _whole(found, known)):
+            for some in framed(self.execution_plan.shape, _as_windows(found)):
                 rows = flat_windows(shape, _counted(some))
-                yield rows.append_column(KNOWN, pa.array(np.full(len(some), known)))
+                yield rows.append_column(KNOWN, pa.array(np.full(len(some), found.known)))
 
 
-def _whole(found: StoredSlices, known: int) -> Windows:
-    """Return the slices as windows. Slices before a result was added lack some of its records: they are left out."""
+def _as_windows(found: StoredSlices) -> Windows:
     rows = found.rows
-    windows = Windows(
-        rows.index, rows.keys, rows.names, rows.records, rows.partials, rows.dictionaries, ends=found.ends
-    )
-    return windows.take(np.flatnonzero(found.family.slice_start(rows.index) >= known))
+    partials = rows.names, rows.records, rows.partials, rows.dictionaries
+    return Windows(rows.index, rows.keys, *partials, ends=found.ends)
 
 
 def _counted(windows: Windows) -> Windows:

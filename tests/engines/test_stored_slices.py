@@ -10,6 +10,7 @@ Slices are compared with the records so far, and the rows of the new bucket with
 import json
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +22,12 @@ from test_look import KEYS, TIMED, Truth, batches
 from test_retain import retaining
 from test_warm import Bucket, shown
 
-from slicing import hopping
+from slicing import hopping, tumbling
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.record_count import RECORD_COUNT
 from slicing.engines.looking import Look
 from slicing.engines.sliced import merging
+from slicing.errors import InvalidValue
 from slicing.stages.looking import KNOWN, LookupFlat
 from slicing.stages.looking_slices import LookUpSlices
 from slicing.stages.of_partials import OfPartials
@@ -199,3 +201,41 @@ def test_the_first_whole_slice_is_after_the_merged_one_in_which_a_result_was_add
             known += set(found[KNOWN].to_pylist())
             assert starts == [known[-1], *stops[:-1]], "all slices from the first whole one on"
     assert {known[0], known[-1]} == {10 * SECOND, 12 * SECOND}
+
+
+TAILED = hopping("12 seconds", "2 seconds", tail="4 seconds")
+DROPPED = {
+    "tumbling": ([tumbling("1 second")], [tumbling("4 seconds")]),
+    "hopping": ([hopping("6 seconds", "1 second")], [hopping("12 seconds", "4 seconds", "2 seconds")]),
+    "one of several": ([tumbling("3 seconds"), tumbling("4 seconds")], [tumbling("4 seconds")]),
+    "beside a tail": ([TAILED, tumbling("1 second")], [TAILED]),
+}
+
+
+@pytest.mark.parametrize("together", [1, 2, 8])
+@pytest.mark.parametrize("retain", [0, 9 * SECOND])
+@pytest.mark.parametrize("windows", DROPPED)
+def test_slices_are_those_of_the_query_after_finer_windows_were_dropped(windows, retain, together, monkeypatch):
+    """A record each half second, up to two seconds late; the finer windows are dropped after second 15."""
+    monkeypatch.setattr(merging, "AT_ONCE", together)
+    before, after = (Query(some, ["rows"], retain=retain) for some in DROPPED[windows])
+    rng, store, times, slices = random.Random(together), MemoryStore(), [], 0
+    for second in range(1, 40):
+        new = [second * SECOND + at - rng.randrange(4) * SECOND // 2 for at in (0, SECOND // 2)]
+        times += new
+        query = before if second < 15 else after
+        query.step(store, [(time, 1, 1, "a") for time in new], max(0, second - 3) * SECOND)
+        found = looked_up(after, store).sort_by("start").to_pylist() if second >= 15 else []
+        for row in found:
+            assert row["r0"] == sum(row["start"] <= time < row["stop"] for time in times), (second, row)
+            assert row["start"] >= row[KNOWN]
+        assert all(one["stop"] <= other["start"] for one, other in pairwise(found)), second
+        assert not found or sum(row["r0"] for row in found) == sum(time >= found[0][KNOWN] for time in times)
+        edges = {int(after.family.slice_start(after.family.slice_at(row["start"]))) for row in found}
+        assert edges == {row["start"] for row in found}
+        slices += len(found)
+        if second == 16:
+            with pytest.raises(InvalidValue, match="is cut at"):
+                of_table(before, looked_up(after, store), None)
+    assert slices > 30
+    assert (after.bucket(store).head.merged is not None) == (windows == "beside a tail")

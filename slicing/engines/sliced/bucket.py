@@ -42,7 +42,7 @@ from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.lookups import SliceLookups
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
-from slicing.engines.sliced.stored_slices import stored_slices
+from slicing.engines.sliced.stored_slices import SliceEdges, stored_slices
 from slicing.engines.wide_rows import forget_whole, hidden, of_something
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -135,9 +135,8 @@ class SlicedBucket(Bucket):
     def _note_refused(self, slices: Array) -> None:
         """Note the end of the newest slice with a refused record in the header. The slice is one of the query."""
         if self.head.refused is not None and len(slices):
-            at = int(self.shape.family.slice_start(int(slices.max())))
-            cut = self.fingerprint.cut_of if self.head.shipped else self.shape.family
-            self.head.refused = max(self.head.refused, int(cut.slice_start(cut.slice_at(at) + 1)))
+            end = self._edges.of_query(int(slices.max()) + 1)
+            self.head.refused = max(self.head.refused, int(self.shape.family.slice_start(end)))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
         """Store the slices that open windows hold or `retain` keeps; entered ones are stored in their slice groups."""
@@ -203,10 +202,16 @@ class SlicedBucket(Bucket):
                 accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.state.first_accepting)
             yield replace(found, accepts=accepts, stored=self._nodes())
 
-    def stored_slices(self, asked: Look) -> Iterator[StoredSlices]:
-        """Yield the stored slices that have all their records, of the keys that are looked up."""
-        rows = (asked.of_keys(block) for block in self.slices.stored(self._looked_up_since, FOREVER))
-        return stored_slices(self.shape, rows, self.merged.next_separate)
+    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
+        """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
+        family, edges = self.shape.family, self._edges
+        first = int(edges.after(np.array([family.slice_at(max(since, self.known_from))]))[0])
+        rows = (asked.of_keys(block) for block in self.slices.stored(first, FOREVER))
+        return stored_slices(self.shape, rows, edges, int(family.slice_start(first)))
+
+    @property
+    def _edges(self) -> SliceEdges:
+        return SliceEdges(self.shape.family, self.fingerprint.cut_of if self.head.shipped else None, self.merged)
 
     def _nodes(self) -> frozenset[tuple[str, str]]:
         """Return the tree and the name of each stored node."""
