@@ -246,7 +246,7 @@ def check(query: Query, other: Query | None, given: Mapping[str, Any], call: str
     query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
     if given.get(LATEST) and given[STARTS] is not None:
         raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
-    check_added(query, [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given.get(INCOMPLETE) else [])])
+    check_added(other or query, [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given.get(INCOMPLETE) else [])])
     return None if other is None else _over_stored(query, other)
 
 
@@ -260,8 +260,8 @@ def check_stream(query: Query, call: str) -> None:
 
 
 def check_added(query: Query, added: Sequence[str]) -> None:
-    """Raise InvalidValue if the query has a column that a lookup adds."""
-    columns = [key.name for key in query.keys] + [name for name, _ in query.nesting]
+    """Raise InvalidValue if the query, whose windows are looked up, has a column that the lookup adds."""
+    columns = [key.name for key in query.keys] + [*query.result_names]
     if twice := [name for name in added if name in columns]:
         raise InvalidValue(f"lookups have a column `{twice[0]}`, and so has the definition. Rename the one there.")
 

@@ -79,7 +79,7 @@ def lookup_partials(
             f"`{CALL}` returns slices of which other windows can be made, and {query.window} keeps no records of its "
             "gaps. Use `lookup` for its windows."
         )
-    check_added(query, [AS_OF])
+    check_added(slices, [AS_OF])
     spark = session_of(query, CALL)
     look = Look(keys=None if keys is None else keys_of(spark, query, keys))
     request = PartialsRequest(query, shown_by(slices, slices.shape, None), look, buckets)

@@ -64,7 +64,10 @@ class Time(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A resolved call of `aggregate`. `trees` has one tree per kernel; `grace` and `retain` are in microseconds."""
+    """A resolved call of `aggregate`. `trees` has one tree per kernel; `grace` and `retain` are in microseconds.
+
+    `result_names` are the columns of results, before a function (`then`) makes others of them.
+    """
 
     frame: DataFrame | None
     schema: T.StructType
@@ -86,6 +89,7 @@ class Query:
     retain: int
     timed: bool
     nesting: Nesting
+    result_names: tuple[str, ...]
     then: Then | None = None
     declared: Declared | None = None
     warm: bool = False

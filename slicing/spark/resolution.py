@@ -265,6 +265,7 @@ class Resolution:
             retain=self.call.retain,
             timed=self._is_timed(),
             nesting=_nesting(self.call.named),
+            result_names=tuple(output_names(self.call.named, self.window)),
             then=self._then,
             declared=self.call.declared,
             idle=self.call.idle if self.streaming else 0,

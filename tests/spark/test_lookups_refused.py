@@ -15,6 +15,7 @@ from slicing import (
     cumulating,
     group_by,
     hopping,
+    keep_last,
     on_update,
     session,
     sliding,
@@ -75,6 +76,24 @@ def test_results_that_do_not_combine_are_of_whole_windows():
 def test_columns_of_lookups_are_not_those_of_results(name):
     with pytest.raises(InvalidValue, match=f"have a column `{name}`"):
         definition(WINDOW, **{name: C.count()}).lookup("nowhere")
+
+
+@pytest.mark.parametrize("name", ["as_of", "closed"])
+def test_columns_of_lookups_are_not_those_of_functions(name):
+    windowed = group_by("user").window(WINDOW, time="ts")
+    processed = windowed.define_process(lambda *_: [(True,)], returns=f"{name} boolean", columns=["s"])
+    evicted = windowed.evict(keep_last(3)).define(**{name: C.count("s")})
+    for made in (processed, evicted):
+        with pytest.raises(InvalidValue, match=f"have a column `{name}`"):
+            made.declare("user string, ts timestamp, s string", streaming=True, watermark="1 minute").lookup("nowhere")
+
+
+def test_columns_of_lookups_are_not_those_of_wide_rows():
+    made, windows = definition(WINDOW, **{"as": C.count()}), {"of": WINDOW, "to": hopping("2 minutes", "1 minute")}
+    with pytest.raises(InvalidValue, match="have a column `as_of`"):
+        made.lookup("nowhere", windows=windows)
+    with pytest.raises(InvalidValue, match="is no checkpoint"):
+        made.lookup("nowhere")
 
 
 @pytest.mark.parametrize(
