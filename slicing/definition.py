@@ -217,16 +217,12 @@ class Definition:
 
         check_frame(table, "from_partials", "definition.from_partials(df)")
         query = self.query()
-        partials.PartialsTable(table, self._paths()).check(query)
+        given = partials.PartialsTable(table, partials.paths_of(dict(self.results)))
+        given.check(query)
         looked_up = as_of(table)
-        found = partials.PartialsTable(table, self._paths(), looked_up.known_from if looked_up else None)
+        found = replace(given, known_from=looked_up.known_from if looked_up else None)
         bounded = replace(query, frame=table, streaming=False)
         return build(bounded, self.windowed.spread, of_bounded=partial(partials.build, found))
-
-    def _paths(self) -> tuple[str, ...]:
-        from slicing.spark.resolution import flat_results
-
-        return tuple(flat_results(dict(self.results)))
 
     def dataframe(self) -> DataFrame:
         """Return the DataFrame of the windows' results, as `Windowed.aggregate`.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -35,6 +36,7 @@ from slicing.triggers.lateness import COUNTS
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.window import Timed, Window
 
+Path: TypeAlias = tuple[str, ...]
 SLICE, RECORDS = "slice", "records"
 """The columns that a table of partials adds to its keys and results."""
 
@@ -115,13 +117,14 @@ def _own(source: Aggregate | Callable[..., Aggregate]) -> Aggregate | Callable[.
 
 @dataclass(frozen=True)
 class PartialsTable:
-    """A table of partials; `names` are the results of the query that reads it.
+    """A table of partials.
 
+    results: the paths of the results of the query that reads it, see `paths_of`.
     known_from: the microsecond before which slices may be missing; None if none is.
     """
 
     frame: DataFrame
-    names: tuple[str, ...]
+    results: tuple[Path, ...]
     known_from: int | None = None
 
     def check(self, query: Query) -> None:
@@ -133,11 +136,11 @@ class PartialsTable:
                 "`from_partials` takes a bounded DataFrame; got a stream. Read the table by `spark.read`."
             )
         there = self.frame.columns
-        for name in (*(key.name for key in query.keys), SLICE, RECORDS, *self.names):
-            if name.partition(".")[0] not in there:
+        for name in (*(key.name for key in query.keys), SLICE, RECORDS, *(path[0] for path in self.results)):
+            if name not in there:
                 raise InvalidValue(
-                    f"a table of partials has a column `{name.partition('.')[0]}`, and this one has "
-                    f"{', '.join(there)}. Write it by `definition.partials()`, of the same keys and results."
+                    f"a table of partials has a column `{name}`, and this one has {', '.join(there)}. Write it by "
+                    "`definition.partials()`, of the same keys and results."
                 )
         self._check_types(query)
 
@@ -156,7 +159,7 @@ class PartialsTable:
 
     def _columns(self, query: Query) -> Iterator[tuple[str, Column, Kernel]]:
         """The name, column and kernel of each result."""
-        return zip(self.names, map(_path, self.names), query.shape.kernels, strict=True)
+        return zip(map(".".join, self.results), map(_at, self.results), query.shape.kernels, strict=True)
 
     def rows(self, query: Query) -> DataFrame:
         """Return the rows for the first stage: start and end, leaves of the key, record count, fields of partials."""
@@ -201,9 +204,17 @@ def _kind(kernel: Kernel) -> str:
     return kinds[0] if _is_plain(kernel) else f"struct<{','.join(named)}>"
 
 
-def _path(name: str) -> Column:
-    """The column with this path: a column, or a field of a struct."""
-    first, *rest = name.split(".")
+def paths_of(named: Mapping[str, Bound | Struct]) -> tuple[Path, ...]:
+    """Return the path of each result, in the order of the kernels: its column, then the fields of structs in it."""
+    return tuple(
+        (name, *inner)
+        for name, result in named.items()
+        for inner in (paths_of(result.results) if isinstance(result, Struct) else [()])
+    )
+
+
+def _at(path: Path) -> Column:
+    first, *rest = path
     column = quoted(first)
     for each in rest:
         column = column.getField(each)

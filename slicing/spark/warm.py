@@ -29,9 +29,9 @@ from slicing.errors import InvalidType, InvalidValue, StateMismatch, excerpt
 from slicing.spark import stream
 from slicing.spark.as_of import AsOf, as_of
 from slicing.spark.ddl import struct_of
-from slicing.spark.partials import PartialsTable
+from slicing.spark.partials import PartialsTable, paths_of
 from slicing.spark.query import Query, Time
-from slicing.spark.resolution import Call, flat_results
+from slicing.spark.resolution import Call
 from slicing.spark.resolve import resolve_history
 from slicing.spark.task import InTask
 from slicing.stages import flat
@@ -184,7 +184,7 @@ def _check_type(what: str, of_stream: str, of_history: str) -> None:
 
 
 def _table(call: Call, history: History) -> PartialsTable:
-    return PartialsTable(history.frame, tuple(flat_results(call.named)))
+    return PartialsTable(history.frame, paths_of(call.named))
 
 
 def past_of(call: Call, history: History) -> Query:

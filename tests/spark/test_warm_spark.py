@@ -233,6 +233,19 @@ def test_windows_from_partials_are_those_of_the_records(past, stored):
         assert len(expected) > 50
 
 
+def test_names_in_a_table_of_partials_may_have_dots(spark):
+    """Also of a key or of a result that looks like a field of another one."""
+    rows = "(timestamp'2024-05-01 12:00:30', 'ada', 5), (timestamp'2024-05-01 12:00:40', 'ada', 7)"
+    records = spark.sql(f"select ts, name as `all.id`, n from values {rows} as t(ts, name, n)")
+    results = {"all": C.struct(**{"the.sum": C.sum("n"), "n": C.count()}), "all.most": C.max("n")}
+    windowed = group_by(records, "all.id").window(tumbling("1 minute"), time="ts")
+    made = windowed.define(**results)
+    (row,) = made.from_partials(made.partials()).collect()
+    assert (row["all.id"], row["all"]["the.sum"], row["all"]["n"], row["all.most"]) == ("ada", 12, 2, 7)
+    with pytest.raises(InvalidValue, match=r"has a column `all\.most`, and this one has all\.id, slice, records, all"):
+        made.from_partials(made.partials().drop("all.most"))
+
+
 def test_a_stream_starts_warm_from_partials_and_is_timed(spark, files, past, stored):
     """The operator that is timed loads a history too."""
     until = EPOCH + timedelta(microseconds=UNTIL // MINUTE * MINUTE)
