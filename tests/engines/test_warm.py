@@ -259,6 +259,22 @@ def test_a_session_that_ends_with_the_history_goes_on_if_the_stream_touches_it()
         assert {(row["k0"], (row[flat.STOP] - BEGIN) / SECOND): row["r0"] for row in rows} == expected
 
 
+@pytest.mark.parametrize("name", [each for each in SCENARIOS if each.startswith("sessions")])
+@pytest.mark.parametrize("idle", [[[]], [[record(31, key=2)]], [[record(31, key=2)], [record(32, key=2)]]], ids=len)
+def test_a_session_that_ends_with_the_history_goes_on_in_any_micro_batch_before_the_watermark(name, idle):
+    """Gap 4 s, or 1 s of a record; the sessions of keys 1 and 3 end at 30 s, and a record at 30 s comes last."""
+    gap = 1 if "gaps" in name else 4
+    history, last = [record(30 - gap), record(30 - gap, key=3), record(30 - 2 * gap, key=4)], record(30, n=7)
+    stream = [(records, 0, 0) for records in [*idle, [last]]] + [([], watermark(30.5), 0), ([], watermark(90), 0)]
+    told, rows = Story(history, stream, BEGIN + 30 * SECOND), []
+    for ours, theirs in both(name, told, held=False):
+        assert ours == theirs
+        rows += ours
+    fired = {(row["k0"], row[flat.START]) for row in map(json.loads, rows)}
+    assert (1, BEGIN + (30 - gap) * SECOND) in fired
+    assert {key for key, _ in fired} <= {1, 2}
+
+
 def test_the_history_waits_for_the_first_tick():
     found = warmed([record(29)], 30, "hopping, combined, early by ticks")
     assert found.step([], 0, clock=SECOND) == []

@@ -300,7 +300,7 @@ class SessionBucket(Bucket):
 
     def _is_about_to_close(self) -> Array:
         """Return which sessions the watermark of this micro-batch closes: `bool[n]`."""
-        closes: Array = ends_of(self._merged[0]) <= self.progress.closes(max(self.head.watermark, self.head.warm))
+        closes: Array = ends_of(self._merged[0]) <= self.progress.closes(self._passed(self.head.watermark))
         return closes
 
     def _listed(self, among: Array, everything: bool) -> Listed:
@@ -387,7 +387,11 @@ class SessionBucket(Bucket):
     def advance(self, watermark: int) -> None:
         """Find the sessions that a watermark, in microseconds, closes."""
         _ = self._had_ended  # must be computed before the progress advances
-        self.progress.advance(max(watermark, self.head.warm))
+        self.progress.advance(self._passed(watermark))
+
+    def _passed(self, watermark: int) -> int:
+        """Return the instant up to which sessions close: the stream may still touch one that ends with the history."""
+        return max(watermark, self.head.warm - 1)
 
     def retire(self) -> None:
         """Note that the sessions that have ended have fired."""
