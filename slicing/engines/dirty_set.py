@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.content.block import Block, concat
+from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import regroup
 from slicing.content.marks import without_partials
 from slicing.content.pairs import Pairs
@@ -47,6 +47,12 @@ class DirtySet:
         self.cached = None
         self._forget_before(first)
         self.nodes.append(PENDING, new.between(first, FOREVER))
+
+    def rewrite(self, changed: Chosen) -> None:
+        """Replace the stored marks by what `changed` returns for them."""
+        rows = self._stored() if self.cached is None else self.cached
+        self.nodes.save(PENDING, changed(_waiting(self.nodes.shape, rows)))
+        self.cached = None
 
     def take_all(self, new: Block, first: int) -> Block:
         """Remove and return all marks."""
@@ -103,11 +109,16 @@ class DirtySet:
 
     def _live(self, rows: Block, first: int) -> Block:
         """Return the marks of rows, from slice `first` on."""
-        marks = regroup(self.nodes.shape, rows).between(first, FOREVER)
-        return self._chosen(marks.take(marks.records > 0))
+        return self._chosen(_waiting(self.nodes.shape, rows).between(first, FOREVER))
 
     def _stored(self) -> Block:
         return concat(self.nodes.shape, self.nodes.read(PENDING))
+
+
+def _waiting(shape: Shape, rows: Block) -> Block:
+    """Return the marks of rows that have not fired."""
+    marks = regroup(shape, rows)
+    return marks.take(marks.records > 0)
 
 
 def _within(rows: Block, marks: Block, inside: bool) -> Block:

@@ -147,7 +147,7 @@ class StoredStates:
             return
         remembered.clear(lambda row: self._is_closed(row, head.watermark), self._context)
         remembered.forget_keys(lambda row: self._is_expired(row, head.watermark))
-        head.forgets = self.window.ttl is not None
+        head.forgets = self.window.counts or not self.window.closes
         for number, _ in enumerate(head.families):
             keys, windows = remembered.of_family(number)
             self._put(number, OF_KEY, _places(keys), {*_places(remembered.set_keys)}, {*_places(remembered.gone_keys)})

@@ -55,6 +55,21 @@ def test_a_key_is_forgotten_one_millisecond_after_its_ttl(names):
         assert len(world.step([(0, 1, 6)], now=100 + idle)) == windows
 
 
+@pytest.mark.parametrize("longer", ["1 hour", None])
+def test_a_key_that_was_forgotten_is_not_known_again_by_a_longer_ttl(longer):
+    """Also where its rows are still stored, beside those of many others."""
+    world = made(counting(3, ttl="10 milliseconds"))
+    world.step([(0, key, 1) for key in (1, 2)], now=100)
+    world.step([(0, key, 1) for key in range(2, 10)], now=105)
+    world.step([(0, 3, 1)], now=111)
+    assert 1 in world.bucket().ledger.rows().names["k0"].to_pylist()
+    after = made(counting(3, ttl=longer))
+    after.stores, after.call = world.stores, world.call
+    world.kind.window = after.kind.window
+    after.step([(0, 4, 1)], now=112)
+    assert after.step([(0, key, 1) for key in (1, 1, 2)], now=113).keys() == {("final", 2, 0, 1, 4)}
+
+
 def test_rows_of_two_lives_of_a_key_lie_in_one_ledger():
     """::
 

@@ -6,6 +6,7 @@ the micro-batches before; each lookup opens the bucket over a copy of its state 
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 
@@ -257,6 +258,20 @@ def test_windows_that_the_query_does_not_have(name, seed):
             assert whole <= found.keys()
             rows += len(found)
     assert rows > 50
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if "idle" in name])
+def test_keys_are_forgotten_by_the_ttl_of_the_checkpoint(name):
+    """A definition with another `ttl` finds the windows of all keys that the query has not forgotten, and no more."""
+    rows = 0
+    for line, _ in micro_batches(name, 1):
+        found, plan = line.ask(), line.execution_plan
+        for ttl in (None, SECOND, 1000 * SECOND):
+            line.execution_plan = replace(plan, ttl=ttl)
+            assert line.ask() == found
+        line.execution_plan = plan
+        rows += len(found)
+    assert rows > 10
 
 
 @pytest.mark.one_in(3)

@@ -5,6 +5,7 @@ A kind is one file in `scenarios/kinds`; all that is here follows from it.
 
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -115,6 +116,24 @@ def test_rows_are_those_of_the_definition(kind, content, trigger, some, monkeypa
             except Exception as error:
                 error.add_note(f"with seed {seed}")
                 raise
+
+
+FORGETFUL = [each for each in allowed() if "with a ttl" in each.values[0]]
+
+
+@pytest.mark.parametrize("some", [range(4), pytest.param(range(4, 60), marks=pytest.mark.long)], ids=["some", "more"])
+@pytest.mark.parametrize(("kind", "content", "trigger"), FORGETFUL)
+def test_another_ttl_holds_from_the_next_micro_batch_on(kind, content, trigger, some):
+    """Keys that are forgotten stay so, whether or not their rows are still stored; all others keep their records."""
+    for seed in some:
+        rng = random.Random(f"{kind} {content} {trigger} {seed} ttl")
+        made = scenario(rng, kind, content, TRIGGERS[trigger])
+        for records, watermark, now in stream(rng, made.kind, batches=60):
+            if rng.random() < 0.2:
+                ttl = rng.choice([None, 1000, 8000, 20_000, 60_000])
+                made.kind.window = replace(made.kind.window, ttl=ttl)
+                made.execution_plan = made._execution_plan()
+            made.step(records, watermark, now)
 
 
 ONCE = list({(kind, content): each for each in allowed() for kind, content, _ in [each.values]}.values())

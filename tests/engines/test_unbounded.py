@@ -102,6 +102,26 @@ def test_a_key_is_forgotten_one_millisecond_after_its_ttl():
         assert world.stored() == (idle <= 7)
 
 
+@pytest.mark.parametrize("emission", [early(every="2 milliseconds"), early(records=4)], ids=["every", "records"])
+@pytest.mark.parametrize("held", [True, False])
+def test_what_was_forgotten_stays_forgotten_by_another_ttl_and_clock(emission, held):
+    """Of totals and of records that wait for a firing, whether or not their rows are still stored."""
+    fired, steps_back = 0, isinstance(emission, type(early(every="2 milliseconds")))
+    for seed in range(12):
+        rng, world, now = random.Random(seed), Forever(emission, ttl=20, held=held), 1000
+        for _ in range(60):
+            now += rng.choice([0, 1, 3, 9, 25, -30 if steps_back else 1])
+            world.ttl = rng.choice([None, 5, 20, 60]) if rng.random() < 0.2 else world.ttl
+            got = world.step(records(rng, keys=3)[:2], now)
+            assert got == world.truth(got)
+            if not steps_back:
+                ready = {key for key, count in world.since.items() if count >= 4}
+                assert got.keys() == ready
+                world.since = Counter({key: count for key, count in world.since.items() if key not in ready})
+            fired += len(got)
+    assert fired > 50
+
+
 def test_marks_of_forgotten_keys_do_not_pile_up():
     world, live = Forever(early(records=5), ttl=7), 20
     for now in range(100, 300):

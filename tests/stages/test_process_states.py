@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from copy import deepcopy
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -23,6 +24,7 @@ from slicing import (
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
 from slicing.process.states import declared
 from slicing.stages.stored_states import StoredStates
+from slicing.state.store import MemoryStore
 from slicing.windows.sets import windows_of_call
 
 START = 20_000 * 24 * 60 * MINUTE
@@ -295,14 +297,14 @@ BY_CLOCK = {
 
 
 class Lives:
-    """The plain definition: a key lives until the clock is more than `TTL` past its last record."""
+    """The plain definition: a key lives until the clock is more than `ttl` past its last record."""
 
     def __init__(self, purges):
-        self.purges, self.last, self.told = purges, {}, []
+        self.purges, self.last, self.told, self.ttl = purges, {}, [], 20_000
         self.of_key, self.of_window = defaultdict(int), defaultdict(int)
 
     def forget(self, now):
-        for key in [key for key, last in self.last.items() if now - last > 20_000]:
+        for key in [key for key, last in self.last.items() if self.ttl and now - last > self.ttl]:
             self._clear(key)
             self.of_key[key] = 0
             del self.last[key]
@@ -360,6 +362,34 @@ def test_states_live_until_their_key_is_idle(name, seed):
             assert row[3:5] == (before[0], before[1] if with_window else 0), (number, row)
         assert sorted(told) == sorted(lives.told if with_window else []), number
         play = play.restarted() if random.random() < 0.1 else play
+    assert len(told) > 3 or not with_window
+
+
+@pytest.mark.parametrize("name", BY_CLOCK)
+@pytest.mark.parametrize("seed", range(3))
+def test_states_are_forgotten_with_their_keys_by_another_ttl(name, seed):
+    """A key that another `ttl` forgets is told to `clear`, once; one that was forgotten stays so."""
+    (window, trigger), random = BY_CLOCK[name], Random(seed)
+    told, with_window = [], not window.counts
+    count, clear = lived(told, with_window)
+    own = ("start long", clear) if with_window else (None, None)
+    plays = {}
+    for ttl in (None, 3_000, 20_000, 60_000):
+        other = replace(window, ttl=ttl and ttl * 1000)
+        states = declared("at long", *own, None, other)
+        plays[ttl] = Play(other, count, "key long, window long", trigger=trigger, states=states)
+    lives, now, store = Lives(trigger is PURGING), 1_700_000_000_000, MemoryStore()
+    for number in range(160):
+        now += random.choice(GAPS)
+        lives.ttl = random.choice(list(plays)) if random.random() < 0.2 else lives.ttl
+        plays[lives.ttl].store = store
+        keys = [random.choice("abc") for _ in range(random.choice([0, 1, 1, 2, 4]))]
+        lives.forget(now)
+        lives.last |= dict.fromkeys(keys, now)
+        for row in plays[lives.ttl].step([(number, key, 0) for key in keys], 0, now * 1000):
+            before = lives.fired(row[0])
+            assert row[3:5] == (before[0], before[1] if with_window else 0), (number, row)
+        assert sorted(told) == sorted(lives.told if with_window else []), number
     assert len(told) > 3 or not with_window
 
 

@@ -33,6 +33,7 @@ from slicing.engines.counting.record_counts import RecordCounts, heads, put_orig
 from slicing.engines.looking import Look
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.header import TTL
 from slicing.state.format.list_names import COUNTED
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
@@ -40,16 +41,18 @@ from slicing.state.store import Store
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes, nothing
 from slicing.triggers.trigger import Trigger
+from slicing.windows.time.slices import FOREVER
 
 
 class Counter:
-    """Counts records, for micro-batches and bounded input. `now` and `ttl` are in milliseconds.
+    """Counts records, for micro-batches and bounded input.
 
-    All rows are sorted by key and slice.
+    All rows are sorted by key and slice. `now` is the clock, and keys without a record from the clock `since` on are
+    idle; both in milliseconds.
     """
 
-    def __init__(self, content: Content, now: int = 0, ttl: int | None = None):
-        self.content, self.now, self.ttl = content, now, ttl
+    def __init__(self, content: Content, now: int = 0, since: int = -FOREVER):
+        self.content, self.now, self.since = content, now, since
         self.family, self.shape = content.family, with_origin(content.stored)
 
     def folded(self, rows: Block) -> Block:
@@ -59,7 +62,7 @@ class Counter:
 
     def count(self, rows: Block) -> RecordCounts:
         """Return the record counts of the keys of some rows."""
-        return RecordCounts.of(rows, self.family.unit, self.now, self.ttl)
+        return RecordCounts.of(rows, self.family.unit, self.since)
 
     def lifted(self, records: Records, codes: Array, names: pa.Table, counted: RecordCounts) -> Block:
         """Return the rows of new records, in order of arrival; record i has the key `names[codes[i]]`."""
@@ -114,9 +117,14 @@ class CountingBucket(Bucket):
         self.cache = self.open_cache(self.shape)
         nodes = PageLists(self.pages, COUNTED, self.shape)
         self.ledger = Ledger(nodes, COUNTED, known_rows(nodes, COUNTED, self.cache.derived))
-        self._clock_before = self.head.clock // 1000
+        self._ttl_before = self.head.parameters.get(TTL, self.ttl)
+        self._since_before = self._since(self._ttl_before)
         self._accepted: list[Records] = []
         self.open_count = 0
+
+    def _since(self, ttl: int | None) -> int:
+        """Return the clock before which the last record of an idle key came, in milliseconds."""
+        return -FOREVER if ttl is None else self.head.clock // 1000 - ttl
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Records]) -> Late[list[Records]]:
@@ -131,13 +139,13 @@ class CountingBucket(Bucket):
 
     def forgotten(self) -> pa.Table:
         """Return the keys that have become idle since the previous micro-batch: their counting begins anew."""
-        known, before = self._known, Counter(self.content, self._clock_before, self.ttl)
+        known, before = self._known, Counter(self.content, since=self._since_before)
         gone = (before.count(known).counts > 0) & (self._counter.count(known).counts == 0)
         return known.names.filter(pa.array(gone))
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are not full, with their records so far."""
-        counter = Counter(self.content, self.head.clock // 1000, self.ttl)
+        counter = Counter(self.content, since=self._since_before)
         stored = counter.folded(asked.of_keys(self.ledger.rows()))
         counted = counter.count(stored)
         return counter.open(counted.live(stored, counter.family), counted, asked.latest)
@@ -148,7 +156,8 @@ class CountingBucket(Bucket):
 
     def advance(self, watermark: int) -> None:
         """Count the new records, whatever the watermark."""
-        counter = self._counter = Counter(self.content, self.head.clock // 1000, self.ttl)
+        since = max(self._since_before, self._since(self.ttl))
+        counter = self._counter = Counter(self.content, self.head.clock // 1000, since)
         stored, self._new = counter.folded(self.ledger.rows()), empty(self.shape)
         self._known = stored
         self._full: Callable[[], Iterator[Windows]] = nothing
@@ -168,8 +177,13 @@ class CountingBucket(Bucket):
         self._live = concat(self.shape, [known.take(~touched), after.live(rows, counter.family)])
 
     def save(self) -> None:
-        """Append the new rows, or rewrite all rows that future windows hold."""
-        self.ledger.put(by_start(self._new), by_start(self._live))
+        """Append the new rows, or rewrite all rows that future windows hold: what another `ttl` forgot stays so."""
+        live = by_start(self._live)
+        if self.ttl == self._ttl_before:
+            self.ledger.put(by_start(self._new), live)
+        else:
+            self.ledger.rewrite(live)
+        self.head.parameters[TTL] = self.ttl
         self.open_count = len(np.unique(self._live.keys))
         super().save()
 
@@ -184,7 +198,7 @@ class CountingBucket(Bucket):
     def check(self) -> None:
         """Assert that every page exists, that rows do not pile up, and that no slice has too many records."""
         super().check()
-        counter = Counter(self.content, self.head.clock // 1000, self.ttl)
+        counter = Counter(self.content, since=self._since_before)
         rows = counter.folded(self.ledger.rows())
         live = counter.count(rows).live(rows, counter.family)
         assert len(self.ledger.rows()) <= 2 * len(live)

@@ -17,7 +17,6 @@ from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernels import kernel
 from slicing.content.block import Block, Shape
 from slicing.windows.counting import CountingFamily
-from slicing.windows.time.slices import FOREVER
 
 
 def _zeros() -> tuple[int, int]:
@@ -59,15 +58,15 @@ class RecordCounts:
     counts: Array
 
     @classmethod
-    def of(cls, rows: Block, unit: int, now: int, ttl: int | None) -> RecordCounts:
+    def of(cls, rows: Block, unit: int, since: int) -> RecordCounts:
         """Return the counts of rows sorted by key and slice, in slices of `unit` records; 0 for keys without rows.
 
-        The count of a key that was idle for more than `ttl` milliseconds is 0: counting begins after its old slices.
+        The count of a key whose last record came before the clock `since` is 0: counting begins after its old slices.
         """
         origins, counts = (np.zeros(len(rows.names), dtype=np.int64) for _ in range(2))
         last = last_rows(rows)
         keys, (origin, clocks) = rows.keys[last], (column[last] for column in rows.partials[-1])
-        idle = clocks < (-FOREVER if ttl is None else now - ttl)
+        idle = clocks < since
         origins[keys] = np.where(idle, rows.index[last] + 1, origin)
         counts[keys] = np.where(idle, 0, (rows.index[last] - origin) * unit + rows.records[last])
         return cls(origins, counts)

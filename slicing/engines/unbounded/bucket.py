@@ -30,10 +30,11 @@ from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.looking import Look
 from slicing.engines.pair_memory import memory_of
-from slicing.engines.unbounded.idleness import corrected, live
+from slicing.engines.unbounded.idleness import last_clocks, live, settled
 from slicing.engines.values_of_pairs import values_by
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.header import TTL
 from slicing.state.format.list_names import EARLY, PENDING, TOTALS
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
@@ -67,6 +68,7 @@ class UnboundedBucket(Bucket):
         self.ledger = Ledger(nodes, TOTALS, known_rows(nodes, TOTALS, self.cache.derived))
         self.new = empty(shape)
         self._clock_before = self.head.clock // 1000
+        self._ttl_before = self.head.parameters.get(TTL, self.ttl)
         self._gone: list[Block] = []  # totals whose records are dropped at the end of the micro-batch
 
     @of_stage(ASSEMBLE)
@@ -91,28 +93,34 @@ class UnboundedBucket(Bucket):
         Rows have the clock, in milliseconds, in place of a slice.
         """
         now, _ = self._now, self._known
-        if now < self._clock_before:
-            self.ledger.rewrite(corrected(self.ledger.rows(), self._clock_before, now, self.ttl))
         stored, new = self.ledger.rows(), replace(self.new, index=np.full(len(self.new), now))
         both = concat(self.shape, [stored, new])
         rows = live(both, now, self.ttl)
         self._purged_rows = rows.take(np.flatnonzero(rows.records == 0))
-        newest = np.full(len(rows.names), -FOREVER)
-        np.maximum.at(newest, rows.keys, rows.index)
-        totals = regroup(self.shape, replace(rows, index=newest[rows.keys]))
+        totals = regroup(self.shape, replace(rows, index=last_clocks(rows)))
         self.ledger.put(both.take(slice(len(stored), None)), totals)
         return totals
 
     @cached_property
     def _known(self) -> Block:
         """The rows that were stored when the micro-batch began."""
+        if self._settles:
+            self.ledger.rewrite(self._settled(self.shape, self.ledger.rows()))
         return self.ledger.rows()
+
+    @property
+    def _settles(self) -> bool:
+        """Whether the keys that are forgotten do not follow from the present clock and `ttl`."""
+        return self._now < self._clock_before or self.ttl != self._ttl_before
+
+    def _settled(self, shape: Shape, rows: Block) -> Block:
+        return regroup(shape, settled(rows, self._clock_before, self._now, self._ttl_before))
 
     @cached_property
     def _idle(self) -> Block:
         """The rows of keys that have become idle since the previous micro-batch; new records begin new totals."""
-        known = live(self._known, self._clock_before, self.ttl)
-        return without_keys(known, live(known, max(self._now, self._clock_before), self.ttl))
+        known = live(self._known, self._clock_before, self._ttl_before)
+        return without_keys(known, live(known, self._now, self.ttl))
 
     @property
     def _forgotten(self) -> Block:
@@ -125,7 +133,7 @@ class UnboundedBucket(Bucket):
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the totals of the keys that are looked up and not idle."""
-        rows = live(asked.of_keys(self.ledger.rows()), self._now, self.ttl)
+        rows = live(asked.of_keys(self.ledger.rows()), self._now, self._ttl_before)
         return self._windows(regroup(self.shape, replace(rows, index=np.zeros_like(rows.index))))
 
     # Called by triggers.
@@ -146,6 +154,9 @@ class UnboundedBucket(Bucket):
     def waiting(self) -> WaitingSlices:
         """The totals of the keys in the dirty set."""
         dirty = DirtySet(self._early, self.cache.derived.get(PENDING), self._live_marks)
+        if self._settles:
+            shape = self._early.shape
+            dirty.rewrite(lambda marks: self._settled(shape, replace(marks, index=self._stamps(marks))))
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
@@ -219,11 +230,15 @@ class UnboundedBucket(Bucket):
         return replace(self.new, index=np.full(len(self.new), max(self._now, 1)))
 
     def _live_marks(self, marks: Block) -> Block:
-        """Return the marks of keys that are not idle.
+        """Return the marks of keys that are not idle."""
+        return live(marks, self._now, self.ttl, self._stamps(marks))
+
+    def _stamps(self, marks: Block) -> Array:
+        """Return the clock of each mark: `int64[n]`.
 
         A stamp below 1 is a slice, which older checkpoints have; it counts as the present clock.
         """
-        return live(marks, self._now, self.ttl, np.where(marks.index < 1, self._now, marks.index))
+        return np.where(marks.index < 1, self._now, marks.index)
 
     def _of_keys(self, marks: Block) -> Panes:
         return Panes(lambda: self._windows(of_keys(self._totals, marks)) if len(marks) else iter(()))
@@ -244,6 +259,7 @@ class UnboundedBucket(Bucket):
         """Drop purged records, store the trigger's state and write the header."""
         self._drop_purged()
         self.note_early()
+        self.head.parameters[TTL] = self.ttl
         super().save()
 
     def keep(self) -> str:

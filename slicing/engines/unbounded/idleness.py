@@ -16,6 +16,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
+from slicing.windows.time.slices import FOREVER
 
 
 def live(rows: Block, now: int, ttl: int | None, stamps: Array | None = None) -> Block:
@@ -36,10 +37,18 @@ def live(rows: Block, now: int, ttl: int | None, stamps: Array | None = None) ->
     return rows.take(np.sort(by_key[np.isin(stretch, last)]))
 
 
-def corrected(rows: Block, before: int, now: int, ttl: int | None) -> Block:
-    """Return the rows that were live before the clock stepped back from `before` to `now`, stamped at most `now`.
+def last_clocks(rows: Block) -> Array:
+    """Return for each row the clock of the last record of its key: `int64[n]`."""
+    newest = np.full(len(rows.names), -FOREVER)
+    np.maximum.at(newest, rows.keys, rows.index)
+    return newest[rows.keys]
 
-    Keys that were idle by the wrong clock stay forgotten, whether or not their rows were still stored.
+
+def settled(rows: Block, before: int, now: int, ttl: int | None) -> Block:
+    """Return the rows that were live at `before`, each with the clock of the last record of its key, at most `now`.
+
+    Called when the clock has stepped back from `before` to `now`, or when another value follows `ttl`. Keys that were
+    idle stay forgotten, whether or not their rows were still stored, and pauses that `ttl` allowed begin no new total.
     """
     rows = live(rows, before, ttl)
-    return replace(rows, index=np.minimum(rows.index, now))
+    return replace(rows, index=np.minimum(last_clocks(rows), now))

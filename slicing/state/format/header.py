@@ -32,6 +32,12 @@ SlicePages = list[int]
 """A cut: its first slice and its end, relative to the slice group, its number of pages, their generation."""
 PER_GROUP = "stripe"
 """The stored name, in the layout, of the number of slices per slice group."""
+TTL = "ttl"
+"""The name, in `Header.parameters`, of the `ttl=` in milliseconds by which keys were forgotten, None without one.
+
+Parameters may change on a live checkpoint. What a micro-batch has forgotten by the old value stays forgotten, and the
+new value holds from the next one on. A parameter that is not stored, as in older checkpoints, counts as unchanged.
+"""
 SAME = " of result "
 """The text that marks a field as shared with another result. Such a field has no column of its own."""
 Run = list[int]
@@ -231,6 +237,7 @@ class Header:
     refused: int | None = None  # microseconds; records before it may be in no slice; only if slices are retained
     retained_since: int | None = None  # microseconds, the start of the retained slices, if no family tells it
     forgets: bool = False  # whether states of functions are forgotten with their keys, instead of by their last firing
+    parameters: dict[str, int | None] = field(default_factory=dict)  # of the last micro-batch, see `TTL`
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -414,6 +421,7 @@ _OPTIONAL = {
     "refused": None,
     "retained_since": None,
     "forgets": False,
+    "parameters": {},
 }
 """The defaults of optional fields: a field is stored only if its value differs."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None, "whole": None}
