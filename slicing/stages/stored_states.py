@@ -10,7 +10,8 @@
 Rows are appended, and the newest row of a key or window counts. Rows that have expired by `key_ttl`, or whose window
 has closed, are left out when they are read. A state that is cleared for another reason gets a row without values: its
 key was forgotten by `ttl=`, the records of its window were dropped, or all fields of a key's state were set to None.
-The list is rewritten when it has more than twice as many rows as are live.
+The list is rewritten when it has more than twice as many rows as are live, and when grace or `key_ttl` change: what has
+closed or expired stays so.
 
 States are read in the micro-batches in which a function is called, a window with a state may close or `ttl=` forgets a
 key. Whether a window may close follows from the header: it has the range of the windows of each page.
@@ -21,9 +22,9 @@ was stored, states expired by the clock of their last firing. Such states are re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,7 @@ from slicing.process.context import Context, Span
 from slicing.process.function import WindowFunction
 from slicing.process.remembered import FunctionStates, KeyRow, OfKey, OfWindow, WindowRow, same_key
 from slicing.stages.firings import NO_KEY, moment
+from slicing.state.format.header import GRACE, KEY_TTL
 from slicing.state.format.list_names import OF_KEY, OF_WINDOW, STATES, of_family
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
@@ -45,19 +47,43 @@ from slicing.windows.families.family import Family
 _AT, _START = Field("at", "bigint"), Field("start", "bigint")
 
 
+class _Close(NamedTuple):
+    """What decides which states of windows in time are kept after a micro-batch; all in microseconds."""
+
+    watermark: int
+    grace: int
+    key_ttl: int | None
+
+    def closes(self, end: int) -> bool:
+        """Return whether a window that ends at `end` is closed."""
+        return end + self.grace <= self.watermark
+
+    def expires(self, end: int) -> bool:
+        """Return whether the state of a key is gone whose latest window ends at `end`."""
+        return self.key_ttl is not None and end + self.key_ttl + self.grace < self.watermark
+
+
 class StoredStates:
     """The states of a function in an open bucket; `save` is called after all firings of the micro-batch."""
 
     def __init__(self, function: WindowFunction, shape: Shape, bucket: OpenBucket, grace: int):
-        self.function, self.bucket, self.grace = function, bucket, grace
+        self.function, self.bucket = function, bucket
         self.window, states = function.window, function.states
+        self._by_time = self.window.closes and not self.window.counts
         self.no_key, self.families = shape.keys[0].name == NO_KEY, shape.family.families
         self.sides = {OF_KEY: (_AT, *states.key), OF_WINDOW: (_AT, _START, *states.window)}
         self.shapes = {
             side: with_states(shape, [field.kind for field in fields]) for side, fields in self.sides.items()
         }
         self.remembered = FunctionStates(states, self._read)
-        self._watermark = bucket.head.watermark  # of the previous micro-batch
+        known, self._own = bucket.head.parameters, {GRACE: grace, KEY_TTL: states.key_ttl}
+        self._before = self._close(self._own | known)  # of the previous micro-batch
+        self._changes = self._before != self._close(self._own)
+        if self._by_time:
+            known |= self._own
+
+    def _close(self, parameters: Mapping[str, int | None]) -> _Close:
+        return _Close(self.bucket.head.watermark, parameters[GRACE] or 0, parameters[KEY_TTL])
 
     # Read.
 
@@ -67,12 +93,12 @@ class StoredStates:
         for number, _ in enumerate(self.bucket.head.families):
             for place, values in self._stored(number, OF_KEY):
                 key_row = KeyRow(values[1:], values[0])
-                if not self._is_expired(key_row, self._watermark):
+                if not self._before.expires(key_row.at):
                     keys[number, place[0]] = key_row
             for place, (at, start, *own) in self._stored(number, OF_WINDOW):
                 window = Span(start, at, has_zone=self.function.zoned) if self.window.closes else None
                 row = WindowRow(tuple(own), at, window)
-                if not self._is_closed(row, self._watermark):
+                if not self._is_closed(row, self._before):
                     windows[number, *place] = row
         remembered.load(keys, windows)
         if (ttl := self.window.ttl) is not None:
@@ -100,12 +126,8 @@ class StoredStates:
 
     # Expired states.
 
-    def _is_closed(self, row: WindowRow, watermark: int) -> bool:
-        return self.window.counts or (self.window.closes and row.at + self.grace <= watermark)
-
-    def _is_expired(self, row: KeyRow, watermark: int) -> bool:
-        ttl = self.remembered.states.key_ttl
-        return ttl is not None and row.at + ttl + self.grace < watermark
+    def _is_closed(self, row: WindowRow, close: _Close) -> bool:
+        return self.window.counts or (self._by_time and close.closes(row.at))
 
     @cached_property
     def _forgotten(self) -> frozenset[tuple[Any, ...]]:
@@ -115,17 +137,18 @@ class StoredStates:
     @property
     def _must_read(self) -> bool:
         """Whether stored states may have to be cleared although no function was called."""
-        if self.window.ttl is None:
-            return any(self._closes(at, family) for at, family in enumerate(self.families))
-        return (self._has(OF_KEY) or self._has(OF_WINDOW)) and bool(self._forgotten)
+        has_any = self._has(OF_KEY) or self._has(OF_WINDOW)
+        if self.window.ttl is not None:
+            return has_any and bool(self._forgotten)
+        return has_any and (self._changes or any(self._closes(at, family) for at, family in enumerate(self.families)))
 
     def _closes(self, number: int, family: Family) -> bool:
         """Whether the watermark of this micro-batch closes windows that have the numbers of stored states."""
         pages = self._ledger(number, OF_WINDOW).nodes.entries(OF_WINDOW)
-        if not pages or not self.window.closes or self.window.counts:
+        if not pages or not self._by_time:
             return False
-        before, now = self._watermark, self.bucket.head.watermark
-        first, end = (family.first_open(watermark, self.grace) for watermark in (before, now))
+        closes = self._before, self._close(self._own)
+        first, end = (family.first_open(each.watermark, each.grace) for each in closes)
         return any(low < end and first < high for _, low, high, *_ in pages)
 
     def _has(self, side: str) -> bool:
@@ -140,14 +163,14 @@ class StoredStates:
 
     def save(self) -> None:
         """Clear the states of closed windows and expired keys, and store the others with the micro-batch."""
-        head, remembered = self.bucket.head, self.remembered
+        head, remembered, now = self.bucket.head, self.remembered, self._close(self._own)
         if self._must_read:
             remembered.fill()
         if not remembered.is_read:
             return
-        remembered.clear(lambda row: self._is_closed(row, head.watermark), self._context)
-        remembered.forget_keys(lambda row: self._is_expired(row, head.watermark))
-        head.forgets = self.window.counts or not self.window.closes
+        remembered.clear(lambda row: self._is_closed(row, now), self._context)
+        remembered.forget_keys(lambda row: now.expires(row.at))
+        head.forgets = not self._by_time
         for number, _ in enumerate(head.families):
             keys, windows = remembered.of_family(number)
             self._put(number, OF_KEY, _places(keys), {*_places(remembered.set_keys)}, {*_places(remembered.gone_keys)})
@@ -162,7 +185,10 @@ class StoredStates:
             return
         void = [at for at in gone.difference(pairs) if at[0] == number]
         new = [at for at in pairs if at in changed]
-        ledger.put(self._block(side, new + void), self._block(side, pairs))
+        if self._changes:  # the rows that were dropped by the old parameters must not be there for the new ones
+            ledger.rewrite(self._block(side, pairs))
+        else:
+            ledger.put(self._block(side, new + void), self._block(side, pairs))
 
     def _block(self, side: str, pairs: Sequence[OfWindow]) -> Block:
         shape = self.shapes[side]

@@ -432,6 +432,54 @@ def test_states_of_older_checkpoints_expire_once_by_their_last_firing():
     assert step(55, "b") == [(2, 2)], "its last firing was 36 seconds ago, its last record 19"
 
 
+GRACED = {
+    "close": on_close(),
+    "late": on_close(corrections=True),
+    "early": early(records=1, per="window"),
+    "early alone": early(records=1, per="window", final=False),
+}
+
+
+@pytest.mark.parametrize("name", GRACED)
+@pytest.mark.parametrize("seed", range(4))
+def test_states_live_as_long_as_their_windows_by_another_grace(name, seed):
+    """A window is told to `clear` once, when it closes; its key's state expires after it, by the `key_ttl` of then."""
+    window, random, told = hopping("4 minutes", advance="2 minutes"), Random(seed), []
+    count, _ = lived([], True)
+
+    def clear(key, window, context):
+        told.append((*key, window.start_us, context.window_state.start))
+
+    plays, store = {}, MemoryStore()
+    for ttl in (6, 20, 60):
+        states = declared("at long", "start long", clear, f"{ttl} minutes", window)
+        plays[ttl] = Play(window, count, "key long, window long", trigger=GRACED[name], states=states)
+        plays[ttl].store = store
+    fired, wanted, last, of_key = defaultdict(int), [], {}, defaultdict(int)
+    ttl, grace, watermark = 6, MINUTE, START
+    for _ in range(150):
+        if random.random() < 0.25:
+            ttl, grace = random.choice(list(plays)), random.choice([1, 5, 15]) * MINUTE
+        records = [
+            (watermark + random.randrange(-8, 9) * MINUTE + 1, random.choice("abcdef"), 0)
+            for _ in range(random.choice([0, 0, 1, 3]))
+        ]
+        watermark += random.choice([0, 1, 2, 5]) * MINUTE
+        plays[ttl].grace = grace
+        for key, _, stop, *found, _ in sorted(plays[ttl].step(records, watermark), key=lambda row: row[2]):
+            is_known = key in last and stop - last[key] <= ttl * MINUTE
+            of_key[key] = of_key[key] if is_known else 0
+            assert found == [of_key[key], fired[key, stop]]
+            of_key[key] += 1
+            fired[key, stop] += 1
+            last[key] = max(last[key], stop) if is_known else stop
+        for key, stop in [(key, stop) for key, stop in fired if stop + grace <= watermark]:
+            wanted.append((key, stop - 4 * MINUTE, fired.pop((key, stop))))
+        last = {key: at for key, at in last.items() if at + ttl * MINUTE + grace >= watermark}
+        assert sorted(told) == sorted(wanted)
+    assert len(told) > 30
+
+
 def test_a_clear_of_a_forgotten_key_that_raises_is_told_by_that_key():
     """Also if it is called before the function of another key."""
     window = unbounded(ttl=TTL)

@@ -32,8 +32,9 @@ SlicePages = list[int]
 """A cut: its first slice and its end, relative to the slice group, its number of pages, their generation."""
 PER_GROUP = "stripe"
 """The stored name, in the layout, of the number of slices per slice group."""
-TTL = "ttl"
-"""The name, in `Header.parameters`, of the `ttl=` in milliseconds by which keys were forgotten, None without one.
+TTL, GRACE, KEY_TTL = "ttl", "grace", "key_ttl"
+"""The names in `Header.parameters`: the `ttl=` of keys in milliseconds, None without one; the grace and the `key_ttl=`
+of states of functions in microseconds.
 
 Parameters may change on a live checkpoint. What a micro-batch has forgotten by the old value stays forgotten, and the
 new value holds from the next one on. A parameter that is not stored, as in older checkpoints, counts as unchanged.
