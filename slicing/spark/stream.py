@@ -172,7 +172,11 @@ class WindowOperator(StatefulProcessor):
         """Called by Spark once per partition and micro-batch."""
         self.spilling.__exit__(None, None, None)
         if self.open_buckets:
-            raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
+            # With `ttl=` another trigger sets none. Spark itself refuses a checkpoint with another kind of timers.
+            raise StateMismatch(
+                f"{self.trigger} fires by timers of buckets, and the query that wrote the checkpoint has set none. "
+                "Go back to its trigger, or start with a new checkpoint."
+            )
 
     def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> tuple[list[Any], list[Any]]:
         """The signals and numbers of a micro-batch, each with the slice of its record."""

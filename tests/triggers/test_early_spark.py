@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from streams import MINUTE, START, record, run, source, table, write
+from streams import MINUTE, START, ending, record, run, source, table, write
 
 import combinators as C
 from slicing import (
@@ -17,6 +18,8 @@ from slicing import (
     group_by,
     hopping,
     keep_last,
+    on_update,
+    reason,
     session,
     tumbling,
     unbounded,
@@ -173,6 +176,20 @@ def test_a_trigger_of_ones_own_is_told_the_clock(spark, tmp_path):
     for output in run(*(each.emit(Paused()).aggregate(records=C.count()) for each in windowed)):
         counts = {batch: found["records"].to_pylist() for batch, found in output.tables.items()}
         assert [count for _, found in sorted(counts.items()) for count in found] == [2, 3]
+
+
+@pytest.mark.slow
+def test_timers_that_were_not_set_are_named(spark, tmp_path):
+    """With `ttl=` Spark has timers of processing time in any case, and `on_update()` sets none."""
+    write([table([record(1, START)])], tmp_path / "files")
+    windowed = group_by(source(spark, tmp_path / "files"), "world").window(unbounded(ttl="1 hour"))
+    before, after = (windowed.emit(each).aggregate(n=C.count()) for each in (on_update(), early(every="1 second")))
+    with ending(spark, early(every="1 second")):
+        run(before, checkpoint=tmp_path / "checkpoint")
+        write([table([record(1, START)])], tmp_path / "files", first=1)
+        with pytest.raises(StreamingQueryException) as caught:
+            run(after, checkpoint=tmp_path / "checkpoint")
+    assert "early(every='1 second') fires by timers of buckets, and the query that wrote" in reason(caught.value)
 
 
 def test_a_condition_that_is_no_boolean_is_refused(spark):
