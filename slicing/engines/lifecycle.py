@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from slicing.assembly.results import Windows
 from slicing.state.format.header import Header
@@ -49,6 +49,15 @@ def _note_time(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatch
     return MicroBatchTime(head.watermark, head.clock)
 
 
+def restart_idle(head: Header, shipped: Sequence[Any]) -> None:
+    """Restart the idle time of a bucket that has got records, late ones included.
+
+    Every bucket gets a row in each micro-batch with data. Such a row without a block is no record of the bucket.
+    """
+    if shipped:
+        head.idle = []
+
+
 def _idle_watermark(head: Header, at: MicroBatchTime) -> int:
     """Return the watermark of a bucket. While the input is idle and Spark's watermark stalls, it follows the clock.
 
@@ -58,7 +67,8 @@ def _idle_watermark(head: Header, at: MicroBatchTime) -> int:
         input          *
         watermark   11:50:00   11:50:00   11:51:00   11:51:30
 
-    `head.idle` has the clock and the watermark at the last advance of the watermark, in milliseconds; input clears it.
+    `head.idle` has the clock and the watermark at the last advance of the watermark, in milliseconds; `restart_idle`
+    clears it.
     """
     clock, watermark = head.clock // 1000, at.watermark // 1000
     if not head.idle or watermark > head.idle[1]:

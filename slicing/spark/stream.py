@@ -23,6 +23,7 @@ from slicing.assembly.choice import EAGER
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Shape
 from slicing.engines.bucket import OpenBucket
+from slicing.engines.lifecycle import restart_idle
 from slicing.errors import StateMismatch
 from slicing.profiling import OUTPUT, READ, WRITE, of_stage
 from slicing.spark.ddl import struct_of
@@ -132,7 +133,7 @@ class WindowOperator(StatefulProcessor):
         if self.signalled:
             bucket.hear(*self._heard(self.signalled, table, bucket))
         late: Late[Any] = bucket.accept(shipped)
-        bucket.head.idle = [] if self.idle else bucket.head.idle  # new records restart the idle time
+        restart_idle(bucket.head, shipped)
         if bucket.pages.is_new and self.needs_timer:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {

@@ -6,6 +6,7 @@ import pytest
 from streams import MINUTE, SECOND, START
 
 from slicing import cumulating, early, group_by, hopping, on_close, on_update, session, sliding, tumbling
+from slicing.engines.lifecycle import restart_idle
 from slicing.errors import InvalidValue
 from slicing.stages.local_runner import _Run
 from slicing.triggers.trigger import MicroBatchTime
@@ -22,11 +23,15 @@ TRIGGERS = [on_close(), on_update(), on_close(corrections=True), early(records=2
 
 
 def batches(seed):
-    """Times, Spark's watermark and the clock: bursts of records, and pauses in which only the clock moves."""
+    """Times, Spark's watermark and the clock: bursts of records, and pauses in which only the clock moves.
+
+    Times are None in a micro-batch without data, and empty in one with records of other buckets alone.
+    """
     rng, now, clock, greatest = random.Random(seed), START, START + 7 * SECOND, None
-    for _ in range(60):
+    for number in range(60):
         times = [] if rng.random() < 0.6 else [now - rng.randrange(90) * SECOND for _ in range(rng.randrange(1, 4))]
-        yield times, 0 if greatest is None else greatest - 20 * SECOND, clock
+        has_data = bool(times) or number % 2 > 0
+        yield times if has_data else None, 0 if greatest is None else greatest - 20 * SECOND, clock
         greatest = max([*times, *([] if greatest is None else [greatest])], default=None)
         step = rng.choice([0, 1, 10, 29, 30, 31, 200]) * SECOND
         now, clock = now + rng.choice([0, step]), clock + step
@@ -37,9 +42,10 @@ def played(window, trigger, made, idle):
     run = _Run(window, trigger, MINUTE)
     for number, (times, watermark, clock) in enumerate(made):
         bucket, late = run.bucket(trigger), None
-        if times:
-            late = bucket.accept(run.ship(times)[0])
-            bucket.head.idle = [] if idle else bucket.head.idle
+        if times is not None:
+            shipped, _ = run.ship(times)
+            late = bucket.accept(shipped)
+            restart_idle(bucket.head, shipped)
         at = MicroBatchTime(watermark, clock, idle)
         rows = [row for windows in bucket.close(at) for row in run.out(windows, number)]
         yield rows, late and (late.all, late.some)

@@ -37,6 +37,29 @@ def test_a_window_closes_without_input_and_refuses_what_comes_then(spark, tmp_pa
         query.stop()
 
 
+def test_a_bucket_without_records_is_idle_beside_one_with_them(spark, tmp_path):
+    write([table([record(world, START) for world in range(1, 33)])], tmp_path / "in")
+    windows = group_by(source(spark, tmp_path / "in"), "world").window(tumbling("4 seconds"), time="ts")
+    frame = windows.idle(after="2 seconds").aggregate(records=C.count())
+    query = (
+        frame.writeStream.format("memory").queryName("idle_beside").trigger(processingTime="200 milliseconds").start()
+    )
+    number, next_file = 1, 0.0
+
+    def closed():
+        nonlocal number, next_file
+        assert query.exception() is None
+        if time.monotonic() > next_file:  # a record of one bucket, which does not move the watermark
+            write([table([record(99, START)])], tmp_path / "in", first=number)
+            number, next_file = number + 1, time.monotonic() + 0.5
+        return spark.table("idle_beside").count()
+
+    try:
+        until(closed)
+    finally:
+        query.stop()
+
+
 def _late(progress):
     metrics = progress["observedMetrics"] if isinstance(progress, dict) else progress.observedMetrics
     return any(each["late"] for each in metrics.values())
