@@ -43,10 +43,11 @@ def _note_time(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatch
     Some triggers let the clock step back. For windows over processing time the watermark is the greatest clock seen
     so far, and never steps back.
     """
+    last_watermark, last_clock = head.watermark, head.clock
     head.clock = trigger.clock(head.clock, at.clock)
     head.watermark = max(head.watermark, _idle_watermark(head, at) if at.idle_after else at.watermark)
     head.revision = trigger.revision(head.revision)
-    return MicroBatchTime(head.watermark, head.clock)
+    return MicroBatchTime(head.watermark, head.clock, last_watermark=last_watermark, last_clock=last_clock)
 
 
 def restart_idle(head: Header, shipped: Sequence[Any]) -> None:

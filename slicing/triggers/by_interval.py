@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from slicing.triggers.condition import Condition
-from slicing.triggers.trigger import WATERMARK, MicroBatchTime, passed_watermark
+from slicing.triggers.trigger import WATERMARK, MicroBatchTime, has_ticked
 from slicing.windows.time.durations import show
 
 CLOCK, EVENT = TIMES = ("clock", "event")
@@ -38,15 +37,14 @@ class ByInterval(Condition):
         """Return the condition in a few words."""
         return f"{'the clock' if self.by == CLOCK else 'the watermark'} passes a multiple of {show(self.microseconds)}"
 
-    def passes(self, head: Any, at: MicroBatchTime) -> bool:
-        """Whether a multiple has passed since the previous micro-batch."""
-        last, now = head.tick, at.clock if self.by == CLOCK else max(0, at.watermark - 1)
-        if last is not None and last < 0:  # the previous trigger has stored a watermark
-            last = None if self.by == CLOCK else max(0, passed_watermark(last) - 1) // self.microseconds
-        head.tick = now // self.microseconds
-        if last is None:
-            last = head.tick if self.by == CLOCK else 0
-        return bool(head.tick > last)
+    def passes(self, at: MicroBatchTime) -> bool:
+        """Whether a multiple has passed since the previous micro-batch, whatever the interval was then."""
+        if self.by == CLOCK:
+            return has_ticked(at, self.microseconds)
+        # In milliseconds, the precision in which the header has the last watermark.
+        times = (max(0, watermark // 1000 - 1) for watermark in (at.last_watermark, at.watermark))
+        last, now = (time // (self.microseconds // 1000) for time in times)
+        return now > last
 
     def __repr__(self) -> str:
         return f"every={show(self.microseconds)!r}" + ("" if self.by == CLOCK else f", by={self.by!r}")

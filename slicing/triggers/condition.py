@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,8 +44,8 @@ class Condition:
         """Return the condition in a few words."""
         raise NotImplementedError
 
-    def passes(self, head: Any, at: MicroBatchTime) -> bool:
-        """Whether it is true for all pairs in this micro-batch. Called once; it may store a tick in the header."""
+    def passes(self, at: MicroBatchTime) -> bool:
+        """Whether it is true for all pairs in this micro-batch."""
         return False
 
     def wakes(self, since: Array, at: MicroBatchTime) -> bool:

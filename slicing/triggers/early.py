@@ -154,7 +154,7 @@ class Early(Trigger):
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the open windows for which a condition is true."""
         pairs = self._pairs(engine)
-        passed = [each.passes(engine.head, at) for each in self.conditions]
+        passed = [each.passes(at) for each in self.conditions]
         if self.buffer is not None:
             yield from self._bounded(self.buffer, engine, list(pairs.candidates(everything=True)), passed, at)
             return

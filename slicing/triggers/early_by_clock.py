@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slicing.triggers.trigger import CLOSING, FINAL, WAITING, Engine, Firing, MicroBatchTime, Trigger
+from slicing.triggers.trigger import CLOSING, FINAL, WAITING, Engine, Firing, MicroBatchTime, Trigger, has_ticked
 from slicing.windows.time.durations import show
 
 
@@ -34,12 +34,10 @@ class EarlyByClock(Trigger):
 
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the waiting open windows, if a tick has passed since the previous micro-batch."""
-        tick, last = at.clock // self.microseconds, engine.head.tick
-        engine.head.tick = tick
-        if last is None or last < 0 or tick <= last:
-            engine.waiting.none()
-        else:
+        if has_ticked(at, self.microseconds):
             yield "early", engine.waiting.all().results()
+        else:
+            engine.waiting.none()
 
     def __repr__(self) -> str:
         return f"early(every={show(self.microseconds)!r})"

@@ -69,11 +69,14 @@ class MicroBatchTime:
     """The time of a micro-batch in microseconds: its watermark, and its processing time (`clock`) if known.
 
     `idle_after` is the time after the last input from which on the watermark follows the clock, 0 for never.
+    `last_watermark` and `last_clock` are the times of the previous micro-batch, 0 if there is none.
     """
 
     watermark: int
     clock: int = 0
     idle_after: int = 0
+    last_watermark: int = 0
+    last_clock: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,14 @@ class Needs:
 def passed_watermark(watermark: int) -> int:
     """Return the tick that stands for a watermark (microseconds) in the header: a number below 0.
 
-    Ticks from 0 on are numbers of intervals, so a trigger can tell which sort of tick the previous trigger has stored.
-    The function is its own inverse.
+    Ticks from 0 on are of older checkpoints: numbers of intervals of a trigger that is not known.
     """
     return -1 - watermark
+
+
+def has_ticked(at: MicroBatchTime, interval: int) -> bool:
+    """Whether the clock has passed a multiple of an interval since the previous micro-batch; never in the first one."""
+    return bool(at.last_clock) and at.clock // interval > at.last_clock // interval
 
 
 class Waiting(Protocol):
@@ -134,7 +141,7 @@ class Engine(Protocol):
 
     @property
     def head(self) -> Any:
-        """Return the header: `tick` is the last tick, `revision` the number of the micro-batch."""
+        """Return the header: `tick` is the last watermark of hooks, `revision` the number of the micro-batch."""
 
     @property
     def pair_bytes(self) -> int:

@@ -217,7 +217,7 @@ class Header:
     generations: dict[int, list[int]] = field(default_factory=lambda: {0: []})
     watermark: int = 0  # microseconds, the last watermark that closed windows
     clock: int = 0  # microseconds, the processing time of the last micro-batch, if it is known
-    tick: int | None = None  # the last tick of the trigger, None before the first micro-batch
+    tick: int | None = None  # the last watermark for which hooks were called, see `passed_watermark`
     newest: int | None = None  # the newest slice ever seen, None if no slice is left
     serial: int = 0  # the number of the next page
     revision: int = 0  # the number of micro-batches so far, if the output has the column `revision`
