@@ -23,14 +23,6 @@ NEVER = -1
 """The value of a clock that stands for "no record"."""
 
 
-def _nothing() -> tuple[int, int, int]:
-    return 0, 0, NEVER
-
-
-def _itself(_: Any, value: Any) -> Any:
-    return value, value, value
-
-
 def _newer(_: Any, newer: Any) -> Any:
     return newer
 
@@ -39,15 +31,17 @@ class _Remembering(Aggregate):
     """The aggregate of the memory's kernel. It is not a result of a query."""
 
 
-MEMORY = kernel("memory", _Remembering(_nothing, _itself, _newer, columns=True, laws=False))
-"""The kernel with the fields of `slicing.triggers.candidates.Memory`, in their order."""
-
-
 def kernel_of(fields: Sequence[Field], nothing: Sequence[Any]) -> Kernel:
     """Return the kernel of the fields of a memory; `nothing` has their values for new pairs."""
     init = tuple(nothing) if len(nothing) > 1 else nothing[0]
     partial = ", ".join(map(str, fields))
     return kernel("state", _Remembering(lambda: init, _newer, _newer, partial=partial, columns=True, laws=False))
+
+
+FIELDS = tuple(Field(name, "bigint") for name in ("fired", "counted", "since"))
+"""The fields of `slicing.triggers.candidates.Memory`, in their order."""
+MEMORY = kernel_of(FIELDS, (0, 0, NEVER))
+"""The kernel with these fields."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from slicing.content.memory import Remembered
 from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look, Pieces, StoredSlices
-from slicing.engines.trigger_state import check_state, renew_state
+from slicing.engines.trigger_state import OF_PAIRS, check_state, renew_state
 from slicing.engines.wide_rows import check_lacking, step_separately, step_together
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import BucketCache
@@ -30,7 +30,7 @@ from slicing.state.format.adapting import over_stored
 from slicing.state.format.changes import LACKING
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header, known_since
-from slicing.state.format.list_names import COUNTS, EARLY, MEMORY, PENDING, STATE, VALUES, parse
+from slicing.state.format.list_names import COUNTS, EARLY, PENDING, parse
 from slicing.state.format.zone_tables import parts
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
@@ -176,6 +176,7 @@ class Bucket:
         self.trigger, self.zones, self.fingerprint = trigger, fingerprint.zones, fingerprint
         self.pages = Pages(store, fingerprint, first)
         self.head = self.pages.head
+        self.has_new_trigger = self.head.trigger != trigger.stored
         check_state(self.head, trigger)
         self.open_pairs: StoredPairs | None = None  # once the trigger has asked for them
         self.heard: Sequence[Block] = ()  # the signals of this micro-batch
@@ -289,7 +290,7 @@ class Bucket:
         families = {state.id for state in self.head.families}
         for name in [name for name in self.head.lists if f"{EARLY} " in name]:
             of = parse(name)
-            if of.which not in own or (of.which in (MEMORY, STATE, VALUES) and of.family not in families):
+            if of.which not in own or (of.which in OF_PAIRS and of.family not in families):
                 self.pages.remove(self.head.lists.pop(name))
         self.head.trigger = self.trigger.stored
 

@@ -100,8 +100,8 @@ class StateTable:
     `formats` has the numbers of the formats of its headers: more than one if some buckets have no new records since an
     update. `watermark` is in microseconds, None before the first one. `results` names the input columns and the partial
     of each result. `windows` and `cut` (the slices) are shown as stored. `largest_keys` has at most ten keys, the
-    largest first. `trigger` names triggers of your own, with the fields of their states; `trigger_state` has the state
-    of any trigger, and is empty if it needs none.
+    largest first. `trigger` names triggers of your own and `early()`, with the fields that they store for each window;
+    `trigger_state` has the state of any trigger, and is empty if it needs none.
     """
 
     checkpoint: str
@@ -196,7 +196,7 @@ def facts_of(head: Header) -> dict[str, object]:
 
 
 def triggers_of(heads: Iterable[Header]) -> tuple[str, ...]:
-    """Return the triggers that the headers of buckets name, each with the fields of its state."""
+    """Return the triggers that the headers of buckets name, users' own and `early()`, each with its stored fields."""
     named = (head.trigger for head in heads if head.trigger)
     return tuple(dict.fromkeys(f"{name} with {', '.join(fields)}" for name, *fields in named))
 

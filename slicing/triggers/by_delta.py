@@ -20,7 +20,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
 from slicing.aggregates.migration_hints import written
-from slicing.content.memory import NEVER, Remembered, kernel_of
+from slicing.content.memory import FIELDS, NEVER, Remembered, kernel_of
 from slicing.triggers.candidates import Candidates, Memory
 from slicing.triggers.condition import Condition
 from slicing.triggers.trigger import NUMBERS, UNMERGED, MicroBatchTime
@@ -43,11 +43,9 @@ def _unmerged(*_: Any) -> Any:
     raise AssertionError("windows that merge have refused the trigger")
 
 
-_FIELDS = ("fired bigint", "counted bigint", "since bigint", "reference double", "newest double")
+_FIELDS = (*FIELDS, Field("reference", "double"), Field("newest", "double"))
 _NOTHING = (0, 0, NEVER, float("nan"), float("nan"))
-WITH_VALUES = Remembered(
-    "values", kernel_of([Field(*field.split()) for field in _FIELDS], _NOTHING), _NOTHING, DeltaMemory, _unmerged
-)
+WITH_VALUES = Remembered("values", kernel_of(_FIELDS, _NOTHING), _NOTHING, DeltaMemory, _unmerged)
 """The memory of the conditions of `early`, together with the values for `delta`."""
 LEFT = 7 / 8
 """A further pass over the values pays if the last pass left less than this share of them."""

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,11 @@ class ByEventDelay(Condition):
     def asks(self) -> frozenset[str]:
         """Ask for the watermark."""
         return frozenset({WATERMARK})
+
+    @property
+    def meanings(self) -> Mapping[str, str]:
+        """Return the name of event times in place of clocks. A pair that waits by the clock begins to wait anew."""
+        return {"since": "since event time"}
 
     @property
     def meaning(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,6 +29,11 @@ class Condition:
     memory: ClassVar[Remembered] = OF_CONDITIONS  # the kind of memory of pairs
 
     signal: ClassVar[str] = ""  # the signal of new records that it needs
+
+    @property
+    def meanings(self) -> Mapping[str, str]:
+        """Return the names under which fields of the memory are stored whose meaning depends on the condition."""
+        return {}
 
     @property
     def asks(self) -> frozenset[str]:

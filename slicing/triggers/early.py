@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory, OpenP
 from slicing.triggers.condition import Condition
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import CLOSING, FINAL, PAIRS, PURGED, Engine, Firing, MicroBatchTime, Trigger
+
+_NAME = "early()"
+"""The stored name of the trigger. No class of a user has this name."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +120,17 @@ class Early(Trigger):
         return not self.final and any(each.outlasts for each in self.conditions)
 
     @property
-    def _remembered(self) -> Remembered | None:
+    def remembered(self) -> Remembered | None:
         """Return the kind of memory of pairs, None if there is none."""
         of = next((each.memory for each in self.conditions if each.memory is not OF_CONDITIONS), OF_CONDITIONS)
         return of if self.remembers else None
+
+    @cached_property
+    def stored(self) -> list[str]:
+        """Return the fields of the memory for the header, named by what they mean; empty if there is none."""
+        meanings = {name: meaning for each in self.conditions for name, meaning in each.meanings.items()}
+        fields = self.remembered.kernel.fields if self.remembered else ()
+        return [_NAME, *(f"{meanings.get(field.name, field.name)} {field.kind}" for field in fields)] if fields else []
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
         """Without `final`, fire the windows that are about to close, for their new records or their last ones.
@@ -130,7 +141,7 @@ class Early(Trigger):
         if self.final or not (self._reports_all or any(each.by_record for each in self.conditions)):
             return
         at = MicroBatchTime(engine.head.watermark, engine.head.clock)
-        for some in engine.closing_pairs(self._remembered, everything=self._reports_all):
+        for some in engine.closing_pairs(self.remembered, everything=self._reports_all):
             yield "early", some.panes(self._fires_closing(some, at)).results()
 
     def _fires_closing(self, some: Candidates, at: MicroBatchTime) -> Array:
@@ -159,7 +170,7 @@ class Early(Trigger):
             yield from self._bounded(self.buffer, engine, list(pairs.candidates(everything=True)), passed, at)
             return
         since = pairs.since
-        everything = any(passed) or any(each.wakes(since, at) for each in self.conditions)
+        everything = engine.has_new_trigger or any(passed) or any(each.wakes(since, at) for each in self.conditions)
         for some in pairs.candidates(everything):
             yield "early", self._apply(self._decide(some, passed, at)).results()
 
@@ -175,7 +186,7 @@ class Early(Trigger):
             yield "early", self._apply(each.with_others(others)).results()
 
     def _pairs(self, engine: Engine) -> OpenPairs:
-        return engine.pairs(self._remembered, any(each.counts_keys for each in self.conditions))
+        return engine.pairs(self.remembered, any(each.counts_keys for each in self.conditions))
 
     def _decide(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> _Decision:
         memory = self._started(some, at)

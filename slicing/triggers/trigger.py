@@ -144,6 +144,10 @@ class Engine(Protocol):
         """Return the header: `tick` is the last watermark of hooks, `revision` the number of the micro-batch."""
 
     @property
+    def has_new_trigger(self) -> bool:
+        """Return whether the memory of pairs in the checkpoint is of other fields than those of this trigger."""
+
+    @property
     def pair_bytes(self) -> int:
         """Return the estimated bytes of a pair: its results and its key."""
 
@@ -220,8 +224,16 @@ class Trigger:
 
     @property
     def stored(self) -> list[str]:
-        """Return the name and the fields of the trigger's state for the header; empty without a state."""
+        """Return the name and the fields of the trigger's state for the header; empty without a state.
+
+        A field is a name and a type. Its name changes with its meaning: values are taken over by name.
+        """
         return []
+
+    @property
+    def remembered(self) -> Remembered | None:
+        """Return the kind of memory of pairs, with the fields of `stored`; None without a state."""
+        return None
 
     @property
     def signals(self) -> tuple[str, ...]:

@@ -110,10 +110,11 @@ class Pairs(Due):
 class Known:
     """What is known of a record in a window: the clock at which it came, and what has become of it since."""
 
-    came: int
+    came: int | None  # None if another trigger did not tell: then the clock of its first micro-batch
     fired: bool = False  # whether a firing had it
     counted: bool = False  # whether it has been counted for a firing
     since: int | None = None  # from which event time on the window waits
+    is_older: bool = False  # whether another trigger knew it by another time
 
 
 class Window(NamedTuple):
@@ -134,8 +135,17 @@ class Conditions(Pairs):
 
     def __init__(self, trigger):
         super().__init__(trigger)
-        self.known, self.compared = {}, {}  # of records in windows; by pair the value that others are compared with
-        self.of_key, self.passed = Counter(), None  # records of each key since counting began; the last multiple
+        self.known = {}  # of records in windows
+        self.compared, self.newest = {}, {}  # by pair, the value that others are compared with, and the newest one
+        self.of_key, self.last = Counter(), None  # records of each key since counting began; the last micro-batch
+
+    def change(self, trigger):
+        """Go on under other conditions that know firings, too: what is of another time or column begins anew."""
+        before, self.trigger = self.trigger, trigger
+        for known in self.known.values() if waits_by_event(before) != waits_by_event(trigger) else ():
+            known.came, known.since, known.is_older = None, None, True
+        if before.number != trigger.number:
+            self.compared, self.newest = {}, {}
 
     def early(self, parts):
         """Windows that close without a final firing fire by their new records, or if they would wait for longer."""
@@ -164,12 +174,15 @@ class Conditions(Pairs):
         fires = [each for each in windows if due[each.pair] and (each.fresh or self.trigger.repeat)]
         fires += self.crowded([each for each in windows if each.fresh and not due[each.pair]])
         self.fire(fires, due)
+        self.last = batch
         found = {each.pair for each in fires}
         return found, found if self.trigger.purge else ()
 
     def window(self, pair, held):
         records = sorted(held, key=lambda record: record.number)
         known = [self.known.setdefault(self.mark(pair, record), Known(self.batch.now)) for record in records]
+        for each in known:
+            each.came = self.batch.now if each.came is None else each.came
         return Window(pair, records, known)
 
     # --- conditions ---
@@ -180,11 +193,10 @@ class Conditions(Pairs):
     def passes(self, condition):
         """Whether a multiple has passed; by event time once the watermark is behind it."""
         if condition.by == CLOCK:
-            passed, last = 1000 * self.batch.now // condition.microseconds, self.passed
+            last, now = (1000 * (each or self.batch).now for each in (self.last, self.batch))
         else:
-            passed, last = max(0, self.batch.watermark - 1) // condition.microseconds, self.passed or 0
-        self.passed = passed
-        return last is not None and passed > last
+            last, now = (max(0, each.watermark - 1) if each else 0 for each in (self.last, self.batch))
+        return now // condition.microseconds > last // condition.microseconds
 
     def by_records(self, condition, window):
         return sum(not each.counted for each in window.known) >= condition.count
@@ -199,10 +211,14 @@ class Conditions(Pairs):
         return any(1000 * (self.batch.now - each.came) >= condition.microseconds for _, each in window.fresh)
 
     def by_event_delay(self, condition, window):
-        """The first records of all are those of the micro-batch in which the window began to wait."""
+        """The first records of all are those of the micro-batch in which the window began to wait.
+
+        A window that waits by the clock does so from the watermark of the change on, if it has no new record then.
+        """
         since = min([each.since for _, each in window.fresh if each.since is not None], default=None)
         if since is None:
-            since = min([self.batch.instant(record) for record, _ in window.fresh], default=None)
+            new = [self.batch.instant(record) for record, known in window.fresh if not known.is_older]
+            since = min(new, default=self.batch.watermark if window.fresh else None)
         for _, each in window.fresh:
             each.since = since
         return since is not None and since + condition.microseconds <= self.batch.watermark
@@ -215,6 +231,7 @@ class Conditions(Pairs):
         found = False
         for record in window.records:
             if record.number in self.batch.new and record.value is not None:
+                self.newest[window.pair] = record.value
                 far = abs(record.value - self.compared.setdefault(window.pair, record.value)) > condition.threshold
                 self.compared[window.pair] = record.value if far else self.compared[window.pair]
                 found |= far
@@ -239,8 +256,7 @@ class Conditions(Pairs):
         for each in windows:
             types = {type(one) for one in due[each.pair]}
             if ByDelta in map(type, self.trigger.conditions) and types != {ByDelta}:
-                values = [record.value for record in each.records if record.value is not None]
-                self.compared |= {each.pair: values[-1]} if values else {}
+                self.compared |= {pair: value for pair, value in self.newest.items() if pair == each.pair}
             self.count(each, types)
             left[each.pair.key].append(types)
             for known in each.known:
@@ -258,6 +274,10 @@ class Conditions(Pairs):
             uncounted = uncounted[: len(uncounted) - len(uncounted) % condition.count]
         for each in uncounted:
             each.counted = True
+
+
+def waits_by_event(trigger):
+    return any(isinstance(each, ByEventDelay) for each in trigger.conditions)
 
 
 TRUE = {

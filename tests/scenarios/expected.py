@@ -10,9 +10,10 @@ from functools import cached_property
 from operator import attrgetter
 
 from slicing.triggers.accumulation import DISCARDING
+from slicing.triggers.early import Early
 from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, PAIRS, TOUCHED, WAITING
 
-from .due import DUE
+from .due import DUE, Conditions
 from .kind import Record, in_order, numbers
 
 
@@ -344,8 +345,11 @@ class Call:
 
     def change(self, trigger):
         """Go on under another trigger."""
+        due = self.__dict__.pop("due", None)
+        if isinstance(due, Conditions) and due.trigger.remembers and isinstance(trigger, Early) and trigger.remembers:
+            due.change(trigger)
+            self.due = due
         self.trigger = trigger
-        self.__dict__.pop("due", None)
         for part in self.parts:
             part.change(trigger)
 

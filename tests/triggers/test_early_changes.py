@@ -1,9 +1,17 @@
 """Another early trigger on a live checkpoint: what is stored is used for what it means, or begins anew."""
 
+import random
+
 import pytest
+from oracle import seeds
+from scenarios.kinds import KINDS
+from scenarios.kinds.several import side_by_side
+from scenarios.scenario import END, Process, Scenario
+from scenarios.streams import stream
 
 from slicing.stages.local_runner import _Run
-from slicing.triggers.emission import early
+from slicing.state.format.header import Header
+from slicing.triggers.emission import early, on_close
 from slicing.windows.window import tumbling
 
 MINUTE = 60_000_000
@@ -60,3 +68,104 @@ def test_another_trigger_fires_at_the_next_multiple(before):
     one.change(early(every="1 hour", by="event"))
     assert one.step(50) == []
     assert one.step(61) == [1]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        early(records=9, per="window"),
+        early(records=9, every="5 hours", by="event"),
+        early(records=9, delta=("speed", 5.0)),
+    ],
+    ids=str,
+)
+def test_windows_wait_for_a_delay_by_event_time_from_the_watermark_of_the_change_on(before):
+    one = Changing(before)
+    assert one.step(0) == []
+    assert one.step(10, 10) == []
+    one.change(early(after="15 minutes", by="event"))
+    assert [one.step(now) for now in (12, 20, 26)] == [[], [], []]
+    assert one.step(27) == [1]
+
+
+def test_a_window_waits_from_its_next_record_on_after_a_trigger_that_does_not_count():
+    one = Changing(on_close())
+    assert one.step(0) == []
+    assert one.step(10, 10) == []
+    one.change(early(after="15 minutes", by="event"))
+    assert [one.step(now, *records) for now, *records in ((12,), (30,), (31, 40), (54,), (55,))] == [
+        [],
+        [],
+        [],
+        [],
+        [2],
+    ]
+
+
+def test_what_waits_is_emitted_at_the_close_under_another_delay():
+    one = Changing(early(every="5 hours", by="event", final=False))
+    assert one.step(0) == []
+    assert one.step(10, 10) == []
+    one.change(early(after="5 hours", by="event", final=False))
+    assert one.step(119) == []
+    assert one.step(120) == [1]
+
+
+def test_the_memory_of_an_older_version_goes_on():
+    """Its header does not tell the fields of the memory."""
+    one = Changing(early(after="15 minutes", by="event"))
+    assert one.step(5, 10) == []
+    head = Header.from_text(one.run.store.header())
+    assert head.trigger == ["early()", "fired bigint", "counted bigint", "since event time bigint"]
+    head.trigger = []
+    one.run.store.put_header(head.to_text())
+    assert [one.step(now) for now in (24, 25, 26)] == [[], [1], []]
+
+
+def test_a_window_that_has_fired_does_not_fire_again_when_delta_is_added():
+    one = Changing(early(records=1, every="5 hours", by="event"))
+    assert one.step(0) == []
+    assert one.step(1, 10) == [1]
+    with_delta = early(every="1 hour", by="event", delta=("speed", 5.0))
+    assert with_delta.stored[3:] == ["since bigint", "reference double", "newest double"]
+    one.change(with_delta)
+    assert one.step(61) == []
+
+
+ONE_AFTER_ANOTHER = [
+    {"after": "20 milliseconds", "by": "event"},
+    {"after": "3 milliseconds"},
+    {"every": "5 milliseconds"},
+    {"every": "9 milliseconds", "by": "event"},
+    {"every": "30 milliseconds", "by": "event"},
+    {"delta": ("value", 60)},
+]
+OF = {
+    "hopping": KINDS["several that end together"],
+    "wide": side_by_side,
+    "sessions": KINDS["sessions"],
+    "sliding": KINDS["sliding"],
+    "unbounded": KINDS["unbounded"],
+}
+
+
+@pytest.mark.parametrize("seed", seeds(2, 8))
+@pytest.mark.parametrize("final", [True, False], ids=["final", "not final"])
+@pytest.mark.parametrize("name", OF)
+def test_conditions_change_at_any_micro_batch(name, final, seed):
+    """Each goes on with what it has in common with the one before: `Conditions.change` says what of raw records."""
+    rng, seen = random.Random(f"{name} {final} {seed}"), 0
+    for most in (12, 24, 48, 96):
+        kind = OF[name](rng)
+        tried = [early(**each, records=4, per="window", final=final) for each in ONE_AFTER_ANOTHER]
+        tried = [each for each in tried if kind.allows(each)]
+        one = Scenario(kind, rng.choice(tried), results=("sum", "highest"))
+        one.process = Process(rng, rng.choice(["nothing", "some", "all"]))
+        for records, watermark, now in [*stream(rng, kind, batches=30, most=most), ([], END, END)]:
+            if rng.random() < 0.3:
+                one.change(rng.choice(tried))
+            one.step(records, watermark, now, partitions=rng.choice([1, 2]))
+        seen += one.seen["early"]
+        if seen > 5:
+            break
+    assert seen > 5

@@ -55,8 +55,8 @@ class Fingerprint:
     to continue with such a checkpoint, and `fixed` has the reasons for which some changes are refused. `family` has the
     windows, and `names` has the names of the results. For each result, `shares` says whether other results may share
     its fields, and `codes` has the digest of its functions. `retain` is the time in microseconds for which slices stay
-    after the watermark although no window needs them. `trigger` is the name of a user's trigger and the fields of its
-    state, as `Trigger.stored`.
+    after the watermark although no window needs them. `trigger` is the name of the trigger and the fields of its state,
+    as `Trigger.stored`.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)

@@ -230,7 +230,7 @@ class Header:
     warm: int = 0  # microseconds, the end of the loaded history: windows that end by then are not emitted
     shipped: list[Any] = field(default_factory=list)  # the cut of the query, if the stored slices have more edges
     cut_since: int | None = None  # microseconds; later slices have all edges of `shipped`; None if all slices have
-    trigger: list[str] = field(default_factory=list)  # the name of a user's trigger, and the fields of its state
+    trigger: list[str] = field(default_factory=list)  # the name of the trigger and the fields of its state, if known
     idle: list[int] = field(default_factory=list)  # milliseconds: clock and watermark when the watermark last moved
     entered: int | None = None  # the end of the slices that have entered, if it does not follow from the families
     merged: int | None = None  # slices before this one may be merged across ends of windows; None if none are
