@@ -12,6 +12,7 @@ Values are compared with the first record of the window, and after a firing with
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +20,9 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
-from slicing.aggregates.migration_hints import written
+from slicing.aggregates.migration_hints import text_of, written
 from slicing.content.memory import FIELDS, NEVER, Remembered, kernel_of
+from slicing.state.format.column_texts import renumbered
 from slicing.triggers.candidates import Candidates, Memory
 from slicing.triggers.condition import Condition
 from slicing.triggers.trigger import NUMBERS, UNMERGED, MicroBatchTime
@@ -68,6 +70,11 @@ class ByDelta(Condition):
     def asks(self) -> frozenset[str]:
         """Ask for the values of new records, and for windows that do not merge."""
         return frozenset({NUMBERS, UNMERGED})
+
+    @property
+    def meanings(self) -> Mapping[str, str]:
+        """Return names with the column. Of another column the next record is what later ones are compared with."""
+        return {name: f"{name} of {renumbered(text_of(self.column))}" for name in ("reference", "newest")}
 
     @property
     def meaning(self) -> str:

@@ -122,12 +122,38 @@ def test_the_memory_of_an_older_version_goes_on():
     assert [one.step(now) for now in (24, 25, 26)] == [[], [1], []]
 
 
+def test_the_next_value_of_another_column_is_what_later_ones_are_compared_with():
+    speed, slower, warmth = (early(delta=each, final=False) for each in (("v", 5.0), ("v", 2.0), ("w", 5.0)))
+    one = Scenario(KINDS["unbounded"](random.Random(0)), speed, results=("sum",), judged=False)
+
+    def step(*some):
+        one.number = getattr(one, "number", 0) + 1
+        return len(one.emit([(1000 * one.number, 1, value) for value in some], 0, one.number))
+
+    assert step(100) == 0
+    one.change(slower)
+    assert step(102) == 0
+    assert step(103) == 1
+    one.change(warmth)
+    assert step(20) == 0
+    assert step(22) == 0
+    assert step(26) == 1
+
+
+def test_a_column_is_the_same_in_another_process():
+    """Spark numbers the variables of lambdas by a counter of the process."""
+    texts = [f"aggregate(items, 0, (x_{at}, y_{at}) -> +(x_{at}, y_{at}))" for at in (3, 7)]
+    one, other = (early(delta=(text, 5.0)).stored for text in texts)
+    assert one == other
+    assert one[-1] == "newest of aggregate(items, 0, (x#1, y#2) -> +(x#1, y#2)) double"
+
+
 def test_a_window_that_has_fired_does_not_fire_again_when_delta_is_added():
     one = Changing(early(records=1, every="5 hours", by="event"))
     assert one.step(0) == []
     assert one.step(1, 10) == [1]
     with_delta = early(every="1 hour", by="event", delta=("speed", 5.0))
-    assert with_delta.stored[3:] == ["since bigint", "reference double", "newest double"]
+    assert with_delta.stored[3:] == ["since bigint", "reference of speed double", "newest of speed double"]
     one.change(with_delta)
     assert one.step(61) == []
 
@@ -139,6 +165,7 @@ ONE_AFTER_ANOTHER = [
     {"every": "9 milliseconds", "by": "event"},
     {"every": "30 milliseconds", "by": "event"},
     {"delta": ("value", 60)},
+    {"delta": ("other", 60)},
 ]
 OF = {
     "hopping": KINDS["several that end together"],
