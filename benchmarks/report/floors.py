@@ -62,7 +62,7 @@ def _rows(
             continue
         goal = shown_goal(each.goal, each.more_is_better)
         reached = (_reached(each, known) for known in (floor, by_hand.get(each.title)))
-        yield each.title, f"{each.ratio:.3g}", goal, floor, *reached
+        yield each.title, f"{each.ratio:.4g}", goal, floor, *reached
 
 
 def _reached(goal: Goal, times: str | None) -> str:

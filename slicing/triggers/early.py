@@ -172,7 +172,8 @@ class Early(Trigger):
         since = pairs.since
         everything = engine.has_new_trigger or any(passed) or any(each.wakes(since, at) for each in self.conditions)
         for some in pairs.candidates(everything):
-            yield "early", self._apply(self._decide(some, passed, at)).results()
+            known = self._adopted(some) if engine.has_new_trigger else some
+            yield "early", self._apply(self._decide(known, passed, at)).results()
 
     def _bounded(
         self, buffer: Buffer, engine: Engine, some: Sequence[Candidates], passed: Sequence[bool], at: MicroBatchTime
@@ -187,6 +188,18 @@ class Early(Trigger):
 
     def _pairs(self, engine: Engine) -> OpenPairs:
         return engine.pairs(self.remembered, any(each.counts_keys for each in self.conditions))
+
+    def _adopted(self, some: Candidates) -> Candidates:
+        """Return the pairs; those that the trigger before did not remember have fired at every multiple of `records`.
+
+        Otherwise they would fire without a new record, a second time if that trigger fired them.
+        """
+        memory = some.memory
+        if memory is None:
+            return some
+        unknown = (memory.since == NEVER) & (memory.counted == 0) & (memory.fired == 0)
+        counted = np.min([each.counted(some.before, memory.counted) for each in self.conditions], axis=0)
+        return replace(some, memory=replace(memory, counted=np.where(unknown, counted, memory.counted)))
 
     def _decide(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> _Decision:
         memory = self._started(some, at)
