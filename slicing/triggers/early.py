@@ -167,13 +167,12 @@ class Early(Trigger):
         pairs = self._pairs(engine)
         passed = [each.passes(at) for each in self.conditions]
         if self.buffer is not None:
-            yield from self._bounded(self.buffer, engine, list(pairs.candidates(everything=True)), passed, at)
+            yield from self._bounded(self.buffer, engine, list(self._candidates(engine, pairs, True)), passed, at)
             return
         since = pairs.since
         everything = engine.has_new_trigger or any(passed) or any(each.wakes(since, at) for each in self.conditions)
-        for some in pairs.candidates(everything):
-            known = self._adopted(some) if engine.has_new_trigger else some
-            yield "early", self._apply(self._decide(known, passed, at)).results()
+        for some in self._candidates(engine, pairs, everything):
+            yield "early", self._apply(self._decide(some, passed, at)).results()
 
     def _bounded(
         self, buffer: Buffer, engine: Engine, some: Sequence[Candidates], passed: Sequence[bool], at: MicroBatchTime
@@ -189,17 +188,23 @@ class Early(Trigger):
     def _pairs(self, engine: Engine) -> OpenPairs:
         return engine.pairs(self.remembered, any(each.counts_keys for each in self.conditions))
 
-    def _adopted(self, some: Candidates) -> Candidates:
-        """Return the pairs; those that the trigger before did not remember have fired at every multiple of `records`.
+    def _candidates(self, engine: Engine, pairs: OpenPairs, everything: bool) -> Iterator[Candidates]:
+        """Yield the pairs with new records, or all pairs; those that another trigger did not remember are counted.
 
         Otherwise they would fire without a new record, a second time if that trigger fired them.
         """
-        memory = some.memory
-        if memory is None:
-            return some
-        unknown = (memory.since == NEVER) & (memory.counted == 0) & (memory.fired == 0)
-        counted = np.min([each.counted(some.before, memory.counted) for each in self.conditions], axis=0)
-        return replace(some, memory=replace(memory, counted=np.where(unknown, counted, memory.counted)))
+        for some in pairs.candidates(everything):
+            memory = some.memory
+            if memory is not None and engine.has_new_trigger:
+                unknown = (memory.since == NEVER) & (memory.counted == 0) & (memory.fired == 0)
+                counted = np.where(unknown, self._multiples(some.before), memory.counted)
+                some = replace(some, memory=replace(memory, counted=counted))
+            yield some
+
+    def _multiples(self, held: Array) -> Array:
+        """Return the count origin of pairs that have fired at every multiple of `records` so far: `int64[n]`."""
+        counted: Array = np.min([each.counted(held, np.zeros_like(held)) for each in self.conditions], axis=0)
+        return counted
 
     def _decide(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> _Decision:
         memory = self._started(some, at)
@@ -236,8 +241,7 @@ class Early(Trigger):
         a pair has then fired at every multiple of the count before.
         """
         if some.memory is None:
-            (only,) = self.conditions
-            return Memory(some.before, only.counted(some.before, np.zeros_like(some.before)), some.before)
+            return Memory(some.before, self._multiples(some.before), some.before)
         memory, now = self._of_what_is_left(some), at.clock // 1000
         begins = next((found for each in self.conditions if (found := each.begins(some, at)) is not None), None)
         if begins is None:

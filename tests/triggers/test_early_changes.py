@@ -11,6 +11,7 @@ from scenarios.streams import stream
 
 from slicing.stages.local_runner import _Run
 from slicing.state.format.header import Header
+from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import early, on_close
 from slicing.windows.window import tumbling
 
@@ -100,6 +101,17 @@ def test_a_window_waits_from_its_next_record_on_after_a_trigger_that_does_not_co
         [],
         [2],
     ]
+
+
+@pytest.mark.parametrize("more", [{}, {"buffer": buffer(records=100)}], ids=["", "with a buffer"])
+def test_records_that_have_fired_do_not_fire_again(more):
+    """The trigger before did not store that they have fired: they are counted from its last multiple."""
+    one = Changing(early(records=2, per="window"))
+    assert one.step(0) == []
+    assert one.step(1, 10, 20) == [2]
+    one.change(early(records=2, after="5 hours", by="event", **more))
+    assert one.step(2) == []
+    assert [one.step(now, 30 + now) for now in (3, 4)] == [[], [4]]
 
 
 def test_what_waits_is_emitted_at_the_close_under_another_delay():
