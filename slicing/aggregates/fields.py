@@ -114,13 +114,17 @@ def _member(text: str) -> Field:
     return Field(name.strip(), kind.strip())
 
 
+def in_backquotes(name: str) -> str:
+    """Return a name as Spark's SQL takes it, whatever its characters."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def ddl_of(kind: str) -> str:
     """Return a kind as DDL for Spark, with the names inside structs quoted: they may have any characters."""
     if element := element_of(kind):
         return f"array<{ddl_of(element)}>"
     if members := members_of(kind):
-        quoted = ("`" + each.name.replace("`", "``") + "`" for each in members)
-        return f"struct<{','.join(f'{name}:{ddl_of(each.kind)}' for name, each in zip(quoted, members, strict=True))}>"
+        return f"struct<{','.join(f'{in_backquotes(each.name)}:{ddl_of(each.kind)}' for each in members)}>"
     return kind
 
 

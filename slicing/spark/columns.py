@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of, result_kind_of
+from slicing.aggregates.fields import FLOATS, Field, element_of, in_backquotes, kind_of, members_of, result_kind_of
 from slicing.errors import InvalidType, Remedy, Topic
 
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
@@ -43,7 +43,7 @@ class Key:
 
 def quoted(name: str) -> Column:
     """Return the column with a name that may contain any characters."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(in_backquotes(name))
 
 
 def check_time_type(name: str, data_type: T.DataType) -> None:

@@ -13,6 +13,7 @@ from slicing.errors import InvalidValue
 from slicing.spark.columns import logical, quoted
 from slicing.stages import flat
 from slicing.stages.flat import physical
+from slicing.triggers.trigger import FIRING
 
 LATE = "late"
 """The column that tags late rows; it is null in results."""
@@ -22,8 +23,6 @@ DELAY, HELD_DELAY = "spark.watermarkDelayMs", "slicing.watermarkDelayMs"
 
 TIMES = ("window", "window_end")
 """The column with the time of a result: the window, or the end of aligned windows."""
-FIRING = ("emission", "revision", "old")
-"""The columns that distinguish several firings of one window."""
 _TAG = ("slice", "records", "cause", "watermark", "first_window", "missed")
 _RECORD, _NAME = "record", "windows"
 

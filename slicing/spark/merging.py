@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from slicing.aggregates.fields import in_backquotes
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.late import results
 
@@ -98,4 +99,4 @@ def _order(rows: DataFrame) -> list[str]:
 def _quoted(name: str, rows: DataFrame) -> str:
     """A column, or a field of a struct by its path, quoted for SQL."""
     parts = [name] if name in rows.columns else name.split(".")
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+    return ".".join(map(in_backquotes, parts))

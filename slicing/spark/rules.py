@@ -16,13 +16,13 @@ from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
 from slicing.errors import InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import check_time_type
-from slicing.spark.late import DELAY, FIRING, LATE, TIMES
+from slicing.spark.late import DELAY, LATE, TIMES
 from slicing.spark.query import EMISSION, Time
 from slicing.spark.resolution import Draft, Resolution
 from slicing.stages.support_of import support_of
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, RECORDS
-from slicing.triggers.trigger import Trigger
+from slicing.triggers.trigger import FIRING, Trigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.families.family import Family
 from slicing.windows.time.durations import show

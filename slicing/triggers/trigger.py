@@ -60,6 +60,8 @@ records; record counts of keys ("per_key").
 
 KINDS = ("early", "update", "final", "correction", "drained", "merged")
 """The values of the column `emission`. State and output refer to them by their position."""
+FIRING = ("emission", "revision", "old")
+"""The columns that distinguish several firings of a window; the last one is there if rows have what they replace."""
 FINAL = "final"
 """The kind of a window that fires when it closes."""
 
@@ -304,8 +306,7 @@ class Trigger:
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the additional columns of rows that identify the firing of their window."""
-        old = ("old",) if self.accumulation.retracts else ()
-        return () if self.fires_once else ("emission", "revision", *old)
+        return () if self.fires_once else FIRING if self.accumulation.retracts else FIRING[:2]
 
     def refuse(self, cannot: Mapping[str, str]) -> None:
         """Raise InvalidValue for the first question that the windows cannot answer; `cannot` has the reasons.

@@ -341,16 +341,21 @@ def lived(told, with_window):
     return count, clear
 
 
+def lasting(window, trigger, told):
+    """A function that remembers of its key, and of its window where records are not counted; `told` is of `clear`."""
+    count, clear = lived(told, not window.counts)
+    own = (None, None) if window.counts else ("start long", clear)
+    states = declared("at long", *own, None, window)
+    return Play(window, count, "key long, window long", trigger=trigger, states=states)
+
+
 @pytest.mark.parametrize("name", BY_CLOCK)
 @pytest.mark.parametrize("seed", range(2))
 def test_states_live_until_their_key_is_idle(name, seed):
     """By the last record, whatever fires in between; `clear` is called in the micro-batch that forgets the key."""
     (window, trigger), random = BY_CLOCK[name], Random(seed)
     told, with_window = [], not window.counts
-    count, clear = lived(told, with_window)
-    own = ("start long", clear) if with_window else (None, None)
-    states = declared("at long", *own, None, window)
-    play = Play(window, count, "key long, window long", trigger=trigger, states=states)
+    play = lasting(window, trigger, told)
     lives, now = Lives(trigger is PURGING), 1_700_000_000_000
     for number in range(80):
         now += random.choice(GAPS)
@@ -371,13 +376,8 @@ def test_states_are_forgotten_with_their_keys_by_another_ttl(name, seed):
     """A key that another `ttl` forgets is told to `clear`, once; one that was forgotten stays so."""
     (window, trigger), random = BY_CLOCK[name], Random(seed)
     told, with_window = [], not window.counts
-    count, clear = lived(told, with_window)
-    own = ("start long", clear) if with_window else (None, None)
-    plays = {}
-    for ttl in (None, 3_000, 20_000, 60_000):
-        other = replace(window, ttl=ttl and ttl * 1000)
-        states = declared("at long", *own, None, other)
-        plays[ttl] = Play(other, count, "key long, window long", trigger=trigger, states=states)
+    ttls = (None, 3_000, 20_000, 60_000)
+    plays = {ttl: lasting(replace(window, ttl=ttl and ttl * 1000), trigger, told) for ttl in ttls}
     lives, now, store = Lives(trigger is PURGING), 1_700_000_000_000, MemoryStore()
     for number in range(160):
         now += random.choice(GAPS)
