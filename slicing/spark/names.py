@@ -133,7 +133,8 @@ class Names:
         except AnalysisException as error:
             reason = str(error).strip().splitlines()[0]
             raise InvalidValue(
-                f"{what} `{shortened(text)}` cannot be computed of a record: {shortened(reason)}"
+                f"{what} `{shortened(text)}` cannot be computed of a record: {shortened(reason)} Compute it before "
+                "`group_by`, by `withColumn`, and name it."
             ) from None
         self.frame, self._computed[text] = computed, column
         return text

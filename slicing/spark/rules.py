@@ -183,6 +183,10 @@ def _reserved(asked: Resolution) -> tuple[str, ...]:
     return (*found, LATE, *TIMES, *(FIRING if asked.trigger.columns else ()))
 
 
+def _by_late(asked: Resolution) -> str:
+    return "" if asked.call.late == COUNTS else ", or one that `.late(...)` reserves"
+
+
 def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
     """A key must not have the name of a column that the trigger adds."""
     for name in asked.key_names:
@@ -197,7 +201,9 @@ def results_differ_from_other_columns(asked: Resolution) -> None:
     used_names = {*_reserved(asked), *map(str.casefold, asked.key_names)}
     for name in asked.result_names:
         if name.casefold() in used_names:
-            raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
+            raise InvalidValue(
+                f"result name `{name}` collides with a column of the output{_by_late(asked)}. Choose another name."
+            )
         used_names.add(name.casefold())
 
 
@@ -212,7 +218,7 @@ def keys_differ_from_columns_of_windows(asked: Resolution) -> None:
     for name in _reserved(asked):
         if name in map(str.casefold, asked.key_names):
             raise InvalidValue(
-                f"a key column cannot be called `{name}`, as the output has a column of that name. Rename it."
+                f"a key column cannot be called `{name}`: it is a column of the output{_by_late(asked)}. Rename it."
             )
 
 
