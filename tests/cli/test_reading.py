@@ -128,6 +128,7 @@ def test_a_file_without_a_column_is_named_and_so_is_one_that_has_it_twice(spark,
         ("a.csv.gz", b"ts,symbol,price\n2024-05-01,a,1\n", "cannot be read as CSV; got BadGzipFile"),
         ("a.csv.gz", gzip.compress(b"ts,symbol,price\n2024-05-01,a,1\n" * 9)[:20], "cannot be read as CSV; got EOF"),
     ],
+    ids=("text", "empty", "not compressed", "cut off"),
 )
 def test_files_that_cannot_be_read_are_named(spark, tmp_path, name, content, why):
     if "Parquet" in why:
