@@ -18,6 +18,8 @@ _SIGN = np.int64(-(2**63))
 _MOST = np.int64(2**63 - 1)
 _LOW = np.uint64(0xFFFFFFFF)
 _ROOMY = Context(prec=80)
+_EXACT, _EXACT_SCALE = 2.0**53, 22
+"""The double below which all integers are exact, and the exponent up to which all powers of ten are."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,20 @@ def floats(numbers: Array) -> Array:
 
 
 def as_doubles(kind: str, value: Any) -> Array:
-    """Return numbers of any kind, in the form of `view="limbs"`, as doubles."""
+    """Return numbers of any kind, in the form of `view="limbs"`, as the nearest doubles."""
     if decimal := decimal_of(kind):
-        limbs = [limb.ravel() for limb in value]
+        limbs, scale = [np.asarray(limb).ravel() for limb in value], decimal[1]
         negative = limbs[-1] < 0
         # The absolute value, so that all summands have the same sign and no digit is lost.
         low, second, third, top = (np.where(negative, ~limb & 0xFFFFFFFF, limb).astype(np.float64) for limb in limbs)
         size = (top * 2.0**96 + third * 2.0**64) + (second * 2.0**32 + (low + negative))
-        signed: Array = np.where(negative, -size, size) / 10.0 ** decimal[1]
+        signed: Array = np.where(negative, -size, size) / 10.0**scale
+        # Where digits or the power of ten were rounded, the division has rounded again. Text is rounded once.
+        twice = np.flatnonzero((size >= _EXACT) | (scale > _EXACT_SCALE))
+        if len(twice):
+            words = np.stack([limb[twice] for limb in limbs], axis=1).astype(np.uint32)
+            exact = pa.Array.from_buffers(pa.decimal128(38, scale), len(words), [None, pa.py_buffer(words)])
+            signed[twice] = exact.cast(pa.string()).cast(pa.float64()).to_numpy()
         return signed
     return np.ma.getdata(value).ravel().astype(np.float64)
 

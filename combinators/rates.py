@@ -293,8 +293,11 @@ def _join_decaying(half_life: int, a: Any, b: Any) -> Any:
         share = other / weight
         # Means instead of sums: a weight that has decayed to zero makes no NaN.
         mean = np.where(share == 0, mean_a, np.where(own == 0, mean_b, mean_a + (mean_b - mean_a) * share))
-        infinite = ~np.isfinite(mean_b - mean_a) & (own > 0) & (other > 0)
-        mean = np.where(infinite, mean_a + mean_b, mean)
+        # The difference of finite means, too, may be infinite.
+        far = ~np.isfinite(mean_b - mean_a) & (own > 0) & (other > 0)
+        finite = np.isfinite(mean_a) & np.isfinite(mean_b)
+        weighted = np.where(finite, mean_a * (own / weight) + mean_b * share, mean_a + mean_b)
+        mean = np.where(far, weighted, mean)
     fields = ((weight_a, weight_b, weight), (mean_a, mean_b, mean))
     weights, means = (unless_empty(weight_a, weight_b, *parts) for parts in fields)
     return time, means, weights

@@ -6,6 +6,7 @@ import pickle
 import random
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +29,7 @@ from scenarios.kinds.even import Even
 from scenarios.scenario import Scenario
 
 import combinators as C
+from combinators._items import as_doubles
 from combinators._tables import Tables
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
 from combinators.frequent import _by_count
@@ -424,6 +426,30 @@ def test_all_nans_are_one_value():
 def test_a_histogram_has_both_outer_edges():
     found = through(C.histogram("x", [0, 1, 2]), "double", [[(value, 0) for value in (-0.5, 0.0, 1.0, 2.0, 2.5)]])
     assert found == [[1, 2]]
+
+
+@pytest.mark.parametrize("scale", [0, 2, 18, 22, 30, 38])
+def test_decimals_are_the_nearest_doubles(scale):
+    """As Python divides whole numbers; the digits, and powers of ten from 10 ** 23 on, may have no equal double."""
+    choice = random.Random(scale)
+    whole = [choice.randrange(10 ** choice.randint(0, 38)) * choice.choice((1, -1)) for _ in range(3000)]
+    whole += [0, 3001 * 10**18, 31 * 10**22, 10**38 - 1, 1 - 10**38, 2**53 - 1, 2**53, 2**53 + 1, -(2**64), -(2**96)]
+    few = [each for each in whole if abs(each) <= 2**53]
+    for numbers in (whole, few, [2**53 + 1]):
+        limbs = [np.array([(each >> 32 * at) & 0xFFFFFFFF for each in numbers], np.int64) for at in range(3)]
+        limbs.append(np.array([each >> 96 for each in numbers], np.int64))
+        assert as_doubles(f"decimal(38,{scale})", limbs).tolist() == [each / 10**scale for each in numbers]
+
+
+def test_a_histogram_of_decimals_has_the_values_of_its_edges():
+    (found,) = through(C.histogram("x", [0, 3001, 4000]), "decimal(38,18)", [[(Decimal(3001), 0)]])
+    assert found == [0, 1]
+
+
+@pytest.mark.parametrize("values", [(-1e308, 1.7e308), (1.7e308, -1e308), (1e308, math.inf), (-math.inf, math.inf)])
+def test_means_that_are_far_apart_are_weighted(values):
+    for found in through(C.ewma("x", "1 second"), "double", [[(values[0], 5), (values[1], 5)]]):
+        assert repr(found) == repr(values[0] / 2 + values[1] / 2)
 
 
 def test_distinct_counts_are_those_of_their_union():
