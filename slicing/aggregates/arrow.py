@@ -103,7 +103,10 @@ def _typed_array(items: list[Any], field: Field) -> pa.Array:
     if field.kind not in INTEGERS:
         return pa.array(items, type=target)
     # With the type given, pyarrow would truncate 2.5 to 2; without it, the cast would parse text.
-    array = pa.array(items)
+    try:
+        array = pa.array(items)
+    except _UNFIT:  # perhaps Booleans beside integers, which are integers too
+        array = pa.array([int(item) if type(item) is bool else item for item in items])
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         raise pa.ArrowInvalid("text is not a number")
     return array.cast(target)

@@ -534,6 +534,65 @@ def test_partials_are_joined_by_rows_a_piece_at_a_time_and_only_where_there_are_
     assert other.reduce(other.spread(0), np.zeros(0, dtype=np.int64))[0].size == 0
 
 
+def chained(steps):
+    def agg(acc, v):
+        for _ in range(steps):
+            v = v * 0.999 + 0.001
+        return acc + v
+
+    return Aggregate(lambda: 0.0, agg, lambda a, b: a + b)
+
+
+@pytest.mark.parametrize(("steps", "is_traced"), [(90, True), (300, False)])
+def test_operations_that_wait_for_each_other_are_traced_up_to_a_limit(steps, is_traced):
+    """They are evaluated recursively; without a limit the query is built, and fails at its first batch of records."""
+    made = tried("mine", chained(steps), ["double"])
+    assert ("agg" in made.by_rows) is not is_traced
+    rows, other = both(chained(steps))
+    columns, starts = [[at / 7 for at in range(200)]], np.arange(0, 200, 2)
+    assert_same(*(outcome(folded, kernel, columns, ["double"], starts) for kernel in (rows, other)), steps, [0])
+
+
+def test_what_is_derived_of_a_function_may_have_more_operations_than_it():
+    def agg(acc, v):
+        for at in range(160):
+            acc = acc + (v * (1.5 + at) + (0.25 + at)) * v
+        return acc
+
+    written = Aggregate(lambda: 0.0, agg, lambda a, b: a + b)
+    made = tried("mine", written, ["double"])
+    assert not made.by_rows
+    assert made.traced_agg(["float"]).steps
+    columns, starts = [[at / 7 for at in range(50)]], np.arange(0, 50, 2)
+    assert_same(*(outcome(folded, kernel, columns, ["double"], starts) for kernel in both(written)), "sums", [0])
+
+
+def test_choices_that_are_used_twice_are_evaluated_once():
+    """The fifteen largest: the number of paths through their choices is beyond any time."""
+    count = 15
+
+    def put(top, v):
+        found = []
+        for each in top:
+            found.append(max(each, v))
+            v = min(each, v)
+        return tuple(found)
+
+    def merged(a, b):
+        for each in b:
+            a = put(a, each)
+        return a
+
+    partial = ", ".join(f"top{at} double" for at in range(count))
+    written = Aggregate(lambda: (-math.inf,) * count, put, merged, partial=partial)
+    other = tried("mine", written, ["double"])
+    assert not other.by_rows
+    choice = random.Random(0)
+    sides = [[tuple(sorted((choice.random() for _ in range(count)), reverse=True)) for _ in range(40)] for _ in "ab"]
+    found = objects(other, other.combine(*(held(other, side) for side in sides)))
+    assert found == [tuple(sorted(a + b, reverse=True)[:count]) for a, b in zip(*sides, strict=True)]
+
+
 def test_partials_of_numbers_are_columns_between_calls():
     made = kernels.kernel("mine", Aggregate(lambda: (0, 0.0), lambda acc, v: (acc[0] + LIMIT[0], v), lambda a, b: b))
     partials = made.fold([np.arange(50.0)], np.arange(50), 50)

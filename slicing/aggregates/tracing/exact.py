@@ -58,12 +58,28 @@ class Calculation:
     def __init__(self, inputs: Mapping[tuple[str, int], Column]):
         self.inputs = inputs
         self._known: dict[int, Column] = {}
+        self._nulls: dict[int, Mask | bool] = {}
 
     def of(self, expr: Expr) -> Column:
         """Return the column of an expression; it may share its array with an input."""
         found = self._known.get(id(expr))
         if found is None:
             found = self._known[id(expr)] = self._made(expr)
+        return found
+
+    def nulls(self, expr: Expr) -> Mask | bool:
+        """Return the cells in which an expression is None; True for all cells."""
+        if id(expr) not in self._nulls:
+            self._nulls[id(expr)] = True if expr.type == "none" else self._chosen_nulls(expr)
+        return self._nulls[id(expr)]
+
+    def _chosen_nulls(self, expr: Expr) -> Mask:
+        if expr.op != "where":
+            return None
+        yes, no = (self.nulls(side) for side in expr.args[1:])
+        if yes is None and no is None:
+            return None
+        found: Array = np.where(self.of(expr.args[0]).array, _null(yes), _null(no))
         return found
 
     def bad(self, tree: Tree) -> Mask | bool:
@@ -135,24 +151,8 @@ def _mask(bad: Mask) -> Any:
     return np.False_ if bad is None else bad
 
 
-def nulls(expr: Expr, calculation: Calculation) -> Mask | bool:
-    """Return the cells in which an expression is None; True for all cells."""
-    if expr.type == "none":
-        return True
-    if expr.op != "where" or not any(_may_be_null(arg) for arg in expr.args[1:]):
-        return None
-    condition = calculation.of(expr.args[0]).array
-    yes, no = (nulls(arg, calculation) for arg in expr.args[1:])
-    found: Mask = np.where(condition, _null(yes), _null(no))
-    return found
-
-
 def _null(found: Mask | bool) -> Any:
     return np.True_ if found is True else np.False_ if found is None else found
-
-
-def _may_be_null(expr: Expr) -> bool:
-    return expr.type == "none" or (expr.op == "where" and any(map(_may_be_null, expr.args[1:])))
 
 
 def _each(function: Callable[..., Any], args: Sequence[Column], type_: str) -> Column:

@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 MOST_NODES = 1000
 """Functions with more operations than this are not traced: they are loops rather than formulas."""
+MOST_DEPTH = 200
+"""Functions in which more operations than this wait for each other are not traced: evaluation is recursive."""
 _NUMBERS = ("bool", "int", "float")
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
 _BITS = {"and": "&", "or": "|", "xor": "^"}
@@ -50,7 +52,8 @@ class Untraceable(BaseException):
 class Expr:
     """An operation on other expressions, with a type; or an input or a constant, held by `value`.
 
-    Equal expressions are one object. `call` is the function that is called for each item if `op` is "call".
+    Equal expressions are one object. `call` is the function that is called for each item if `op` is "call". `depth` is
+    the most operations of which each needs the one before.
     """
 
     op: str
@@ -58,6 +61,7 @@ class Expr:
     type: str
     value: Any = None
     call: Callable[..., Any] | None = None
+    depth: int = 0
 
     @property
     def is_fallible(self) -> bool:
@@ -71,10 +75,15 @@ class Expr:
 
 
 class Graph:
-    """Creates the expressions of one function, each distinct one once."""
+    """Creates the expressions of one function, each distinct one once.
+
+    `is_open`: the function is being traced, and refused if it has too many operations. What is later derived from its
+    expressions is never refused.
+    """
 
     def __init__(self) -> None:
         self.failed = ""
+        self.is_open = True
         self._known: dict[Any, Expr] = {}
 
     def refuse(self, why: str) -> NoReturn:
@@ -88,9 +97,12 @@ class Graph:
         """Return the expression; it is created at most once."""
         key = (op, tuple(map(id, args)), type_, _exact_key(value), call)
         if key not in self._known:
-            if len(self._known) >= MOST_NODES:
+            depth = 1 + max((arg.depth for arg in args), default=-1)
+            if self.is_open and len(self._known) >= MOST_NODES:
                 self.refuse(f"it has more than {MOST_NODES} operations")
-            self._known[key] = Expr(op, args, type_, value, call)
+            if self.is_open and depth > MOST_DEPTH:
+                self.refuse(f"more than {MOST_DEPTH} of its operations wait for each other")
+            self._known[key] = Expr(op, args, type_, value, call, depth)
         return self._known[key]
 
     def input(self, name: str, at: int, type_: str) -> Expr:

@@ -10,7 +10,7 @@ import numpy as np
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import FLOATS, INTEGERS, Field
-from slicing.aggregates.tracing.exact import DTYPES, Calculation, Column, Mask, is_static, nulls
+from slicing.aggregates.tracing.exact import DTYPES, Calculation, Column, Mask, is_static
 from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
 from slicing.aggregates.tracing.paths import Path, Tree, explore, merged
 from slicing.aggregates.tracing.rebound import Check, checked, rebound
@@ -54,7 +54,7 @@ def _whole(calculation: Calculation, expr: Expr, count: int) -> Any:
     array = calculation.of(expr).array
     if expr.type != "none" and np.ndim(array) == 0:
         array = np.full(count, array, dtype=DTYPES[expr.type])
-    absent = nulls(expr, calculation)
+    absent = calculation.nulls(expr)
     if absent is None:
         return array
     if expr.type == "none":
@@ -74,6 +74,7 @@ def traced_function(function: Any, arguments: Arguments, returned: Returned) -> 
     outputs = merged(graph, tree)
     if outputs is None:
         raise Untraceable("it always raises")
+    graph.is_open = False
     return Formula(graph, tree, outputs, unchanged, is_static(tree))
 
 
