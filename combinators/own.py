@@ -52,12 +52,12 @@ def _reduced(label: str, function: Callable[[Any, Any], Any], kind: str) -> Aggr
 
 @dataclass(frozen=True)
 class _Joined:
-    """`agg` and `combine` by a function of two values, where None is no value."""
+    """`agg` and `combine` by a user's function of two values, where None is no value."""
 
-    function: Callable[[Any, Any], Any]
+    of_user: Callable[[Any, Any], Any]  # the digest of the code is of the function by this name
     stored_as = "reduce"
 
     def __call__(self, a: Any, b: Any) -> Any:
         if a is None:
             return b
-        return a if b is None else self.function(a, b)
+        return a if b is None else self.of_user(a, b)

@@ -23,12 +23,14 @@ _ITEMS = 10_000
 """The number of items of a list or tuple that a digest covers."""
 _STORED = ("init", "agg", "combine", "invert", "agg_many")
 """The functions that make partials; `lower` may change at any time."""
+OF_USER = "of_user"
+"""The attribute of a function of the catalogue that has the user's function which it calls."""
 
 
 def code_digest(aggregate: Aggregate) -> str:
     """Return the version of Python and the digest of an aggregate's functions; "" if no function is a user's."""
     functions = [(name, getattr(aggregate, name)) for name in _STORED]
-    if not any(_is_own(function) for _, function in functions):
+    if not any(_is_own(function) or _of_user(function) for _, function in functions):
         return ""
     seen: set[int] = set()
     text = "\n".join(f"{name} {line}" for name, function in functions for line in _lines(function, seen))
@@ -56,6 +58,11 @@ def _inside(function: Any) -> Any:
     return function
 
 
+def _of_user(value: Any) -> Any:
+    """Return the user's function that a function of the catalogue calls, None if there is none."""
+    return getattr(value, "__dict__", {}).get(OF_USER)
+
+
 def _lines(value: Any, seen: set[int]) -> Iterator[str]:
     """Yield a description of a value; only the type, unless it is a function or a simple value."""
     if isinstance(value, CodeType):
@@ -71,6 +78,8 @@ def _lines(value: Any, seen: set[int]) -> Iterator[str]:
         yield from _lines((value.func, value.args, tuple(sorted(value.keywords.items()))), seen)
     elif isinstance(value, MethodType):
         yield from _lines(value.__func__, seen)
+    elif function := _of_user(value):
+        yield from _lines(function, seen)
     elif isinstance(value, frozenset | set):
         yield str(sorted(map(repr, value)))
     elif isinstance(value, _SIMPLE):

@@ -49,11 +49,12 @@ class FieldGroups:
         results = [dict(result) for result in self.sharing.select(of_results.identity["results"])]
         names, shares = self.sharing.select(of_results.names), self.sharing.select(of_results.shares)
         codes = self.sharing.select(of_results.codes) if of_results.codes else ()
+        filtered = self.sharing.select(of_results.filtered) if of_results.filtered else ()
         for (group, field), (other, _) in self.sharing.same.items():
             results[group]["partial"] = [*results[group]["partial"]]
             results[group]["partial"][field] += f"{SAME}{other + 1}"
         identity = {**of_results.identity, "results": results}
-        return replace(of_results, identity=identity, names=names, shares=shares, codes=codes)
+        return replace(of_results, identity=identity, names=names, shares=shares, filtered=filtered, codes=codes)
 
     def since(self, head: Header) -> tuple[int | None, ...]:
         """Return for each result the first microsecond at which a window with it may start, by a header of groups."""

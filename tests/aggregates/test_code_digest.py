@@ -53,6 +53,15 @@ def test_helpers_and_closures_count():
         assert digest(text.format(2)) != digest(text.format(3))
 
 
+def test_functions_of_a_reduction_count():
+    """Also where all of it is of libraries: reductions of one column differ by nothing else."""
+    functions = (min, max, lambda a, b: a * b, lambda a, b: a & b, partial(max, 3))
+    digests = [code_digest(C.reduce(function, "x").resolve(("int",))) for function in functions]
+    assert len({*digests}) == len(functions)
+    assert "" not in digests
+    assert digests[0] == code_digest(C.reduce(min, "x").resolve(("int",)))
+
+
 def test_functions_that_name_each_other_have_a_digest():
     text = "def one(acc, n):\n    return two(acc, n) if n else acc\n\ndef two(acc, n):\n    return one(acc, n - 1)\n\n"
     assert digest(text + "made = Aggregate(lambda: 0, one)")

@@ -55,6 +55,32 @@ def test_a_column_computed_with_a_lambda_goes_on_in_the_same_process(spark, tmp_
 
 
 @pytest.mark.slow
+def test_results_of_a_column_and_of_its_condition_change_places(spark, tmp_path):
+    results = {"given": C.count("paid"), "paid": C.count(where="paid")}
+
+    def query(names):
+        frame = stream(spark, tmp_path / "files").withColumn("paid", F.col("n") > 0)
+        return group_by(frame, "world").window(WINDOW, time="ts").aggregate(**{name: results[name] for name in names})
+
+    write(FILES[:3], tmp_path / "files")
+    running = Running(query(["given", "paid"]), tmp_path / "checkpoint", {"availableNow": True})
+    running.finish()
+    write(FILES[3:], tmp_path / "files", 3)
+    running.frame = query(["paid", "given"])
+    running.start()
+    rows = [row for each in running.finish().tables.values() for row in each.to_pylist()]
+    every = spark.read.schema(SCHEMA).parquet(str(tmp_path / "files")).withColumn("paid", F.col("n") > 0)
+    counts = F.count("paid").alias("given"), F.count_if("paid").alias("paid")
+    wanted = {
+        (row["world"], micros(row.window.start)): (row["given"], row["paid"])
+        for row in every.groupBy("world", F.window("ts", "10 minutes", "5 minutes")).agg(*counts).collect()
+    }
+    found = {(row["world"], micros(row["window"]["start"])): (row["given"], row["paid"]) for row in rows}
+    assert found == {place: counted for place, counted in wanted.items() if place in found}
+    assert sum(given > paid for given, paid in found.values()) > 10
+
+
+@pytest.mark.slow
 def test_another_time_column_is_refused(spark, tmp_path):
     write(FILES[:3], tmp_path / "files")
     frame = stream(spark, tmp_path / "files")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ def opened(wanted: Fingerprint, stored: Header) -> Header:
     Raises StateMismatch with every difference and the possible remedies.
     """
     head = _opened(wanted, stored)
+    for result, filtered in zip(head.current, wanted.filtered, strict=bool(wanted.filtered)):
+        result.filtered = filtered
     if any(wanted.codes):
         for change in code_changes(head, wanted):
             _LOG.warning("%s: %s -> %s: %s", change.what, change.stored, change.wanted, change.effect)
@@ -271,7 +274,10 @@ def _new(
     """Return the header entry of a result that is not stored, or is stored with other fields."""
     since = [frontier if source is None else _since(by_id[source[0]], source[1]) for source in sources]
     origin = [None if source is None else [*source] for source in sources]
-    return Result(number, result.columns, result.version, result.fields, result.content, since, origin)
+    filtered = result.filtered
+    return Result(
+        number, result.columns, result.version, result.fields, result.content, since, origin, filtered=filtered
+    )
 
 
 def _since(result: Result, place: int) -> int | None:
@@ -293,7 +299,7 @@ def _share(stored: Header, wanted: Fingerprint, ids: Sequence[int]) -> None:
             continue
         if any(number in of for generation, of in stored.generations.items() if generation != stored.generation):
             origin: list[list[int] | None] = [[number, field] for field in range(len(partial))]
-            held = Result(1 + max(by_id), held.columns, held.version, partial, held.content, [*held.since], origin)
+            held = replace(held, id=1 + max(by_id), partial=partial, since=[*held.since], origin=origin, code="")
             by_id[held.id] = held
             stored.results.append(held)
             stored.generations[stored.generation][place] = held.id

@@ -25,6 +25,8 @@ from slicing.windows.time.cut import Cut, refines
 
 COUNT = "n"
 """The field that holds the number of values in every aggregate of the catalogue; any of them can provide it."""
+OTHER_COUNTS = ("combinators.count_if",)
+"""The versions whose field of that name counts something else."""
 WINDOWS, ADDED, REMOVED, LACKING, ENDS = "windows", "added", "removed", "lacking", "ends"
 """The reasons of a query to refuse a checkpoint, by name: changed windows, added results, removed results, wide rows in
 which windows lack records, sessions that records have ended."""
@@ -141,7 +143,7 @@ def _paired(
 
 
 def _same_fields(held: Result, result: Result) -> bool:
-    return _key(held) == _key(result)
+    return _key(held) == _key(result) and held.counts_as(result)
 
 
 def _same_code(held: Result, result: Result) -> bool:
@@ -162,14 +164,17 @@ def _source(stored: Header, wanted: Result, field: str, shares: bool) -> Source 
     """
     for result in stored.current if shares else ():
         alike = texts(result.columns) == texts(wanted.columns) and result.content == wanted.content
-        counts = _counts(field) and _library(result.version) == _library(wanted.version)
-        if alike and (result.version == wanted.version or counts) and field in result.fields:
+        counts = _counts(result, field) and _counts(wanted, field)
+        counts = counts and _library(result.version) == _library(wanted.version)
+        same = result.version == wanted.version or counts
+        if alike and result.counts_as(wanted) and same and field in result.fields:
             return result.id, result.fields.index(field)
     return None
 
 
-def _counts(field: str) -> bool:
-    return field.partition(" ")[0] == COUNT
+def _counts(result: Result, field: str) -> bool:
+    """Return whether a field of a result is the number of values."""
+    return field.partition(" ")[0] == COUNT and result.version not in OTHER_COUNTS
 
 
 def _library(version: str) -> str:
@@ -392,7 +397,8 @@ def _of_results(stored: Header, wanted: Fingerprint) -> list[Change]:
     used = {source for match in known for source in match.sources if source}
     for result in stored.current:
         # The number of values is a field of other results too, so its use alone does not keep a result.
-        own = [place for place, field in enumerate(result.fields) if not _counts(field)] or range(len(result.fields))
+        places = range(len(result.fields))
+        own = [place for place in places if not _counts(result, result.fields[place])] or places
         if not used & {(result.id, place) for place in own}:
             refused = twice or wanted.fixed.get(REMOVED, "")
             effect = "its fields leave the state as pages are rewritten"
@@ -430,5 +436,7 @@ def _ambiguous(stored: Header, wanted: Fingerprint) -> str:
 
 def _described(result: Result, name: str = "") -> str:
     """Return a result as text: its name if known, version, columns and fields."""
-    columns = ", ".join("event time" if each is None else each for each in texts(result.columns))
-    return f"{name + ': ' if name else ''}{result.version} of ({columns}) with {', '.join(result.fields)}"
+    columns = ["event time" if each is None else each for each in texts(result.columns)]
+    condition = f" where {columns.pop()}" if result.filtered else ""
+    of = f"{result.version} of ({', '.join(columns)}){condition}"
+    return f"{name + ': ' if name else ''}{of} with {', '.join(result.fields)}"

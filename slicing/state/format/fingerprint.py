@@ -54,9 +54,9 @@ class Fingerprint:
     digest. The other fields are not compared; they serve checkpoints that differ from the query. `adapt` says whether
     to continue with such a checkpoint, and `fixed` has the reasons for which some changes are refused. `family` has the
     windows, and `names` has the names of the results. For each result, `shares` says whether other results may share
-    its fields, and `codes` has the digest of its functions. `retain` is the time in microseconds for which slices stay
-    after the watermark although no window needs them. `trigger` is the name of the trigger and the fields of its state,
-    as `Trigger.stored`.
+    its fields, `filtered` whether its last column is a condition, and `codes` has the digest of its functions. `retain`
+    is the time in microseconds for which slices stay after the watermark although no window needs them. `trigger` is
+    the name of the trigger and the fields of its state, as `Trigger.stored`.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -68,6 +68,7 @@ class Fingerprint:
     family: Family | None = field(default=None, compare=False)
     names: tuple[str, ...] = field(default=(), compare=False)
     shares: tuple[bool, ...] = field(default=(), compare=False)
+    filtered: tuple[bool, ...] = field(default=(), compare=False)
     codes: tuple[str, ...] = field(default=(), compare=False)
     retain: int = field(default=0, compare=False)
     trigger: tuple[str, ...] = field(default=(), compare=False)
@@ -94,10 +95,11 @@ class Fingerprint:
         """Return the results for a new header."""
         given = self.identity.get("results", ())
         contents = contents_of(self.layout.get("content", ""), len(given))
-        codes = self.codes or [""] * len(given)
+        codes, filtered = self.codes or [""] * len(given), self.filtered or [None] * len(given)
+        parts = enumerate(zip(given, contents, codes, filtered, strict=True), 1)
         return [
-            Result(number, each["columns"], each["version"], each["partial"], held, code=code)
-            for number, (each, held, code) in enumerate(zip(given, contents, codes, strict=True), 1)
+            Result(number, each["columns"], each["version"], each["partial"], held, code=code, filtered=condition)
+            for number, (each, held, code, condition) in parts
         ]
 
     def header(self, next_to_fire: Sequence[int]) -> Header:
@@ -132,12 +134,22 @@ class Fingerprint:
         self._renew_zones(stored)
         identity, layout = stored.identity, layout_of(stored)
         if identity == self.identity and layout == self.layout:
-            return []
+            return self._conditions(stored)
         held, query = flat(stored, self)
         return [
             f"{name}: checkpoint `{held.get(name)}`, query `{query.get(name)}`"
             for name in sorted({*held, *query})
             if held.get(name) != query.get(name)
+        ]
+
+    def _conditions(self, stored: Header) -> list[str]:
+        """Return the results whose last column is a condition in the checkpoint or in the query, but not in both."""
+        pairs = enumerate(zip(stored.current, self.filtered, strict=bool(self.filtered)), 1)
+        return [
+            f"where of result {number}: checkpoint `{_condition(held, held.filtered)}`, "
+            f"query `{_condition(held, filtered)}`"
+            for number, (held, filtered) in pairs
+            if held.filtered not in (None, filtered)
         ]
 
     def _renew_zones(self, stored: Header) -> None:
@@ -220,7 +232,12 @@ def fingerprint_of(
         family=shape.family,
         names=tuple(kernel.label for kernel in shape.kernels),
         shares=tuple(bool(kernel.aggregate.meanings) for kernel in shape.kernels),
+        filtered=tuple(kernel.aggregate.filtered for kernel in shape.kernels),
     )
+
+
+def _condition(result: Result, filtered: bool | None) -> str:
+    return str(texts(result.columns)[-1]) if filtered else "none"
 
 
 def _version(aggregate: Aggregate) -> str:

@@ -164,6 +164,7 @@ class FamilyState:
     spec: list[Any] = field(default_factory=list)
     added: bool = False  # whether the family was added, and its first window is later than the open ones
     merged: int | None = None  # slices before this one may be merged across starts of these windows, None if none are
+    apart: int | None = None  # slice groups from this slice on are not merged with the one before; None if all may be
     whole: int | None = None  # in wide rows: windows before this one may lack records; None if none do
 
     def skip_until(self, window: int) -> None:
@@ -193,11 +194,16 @@ class Result:
     since: list[int | None] = field(default_factory=list)
     origin: list[list[int] | None] = field(default_factory=list)
     code: str = ""  # the digest of a user's functions, see `slicing.aggregates.code_digest`
+    filtered: bool | None = None  # whether the last column is a condition (`where=`); None if older code wrote it
 
     @property
     def fields(self) -> list[str]:
         """Return the name and the type of each field, also of shared fields."""
         return [each.partition(SAME)[0] for each in self.partial]
+
+    def counts_as(self, other: Result) -> bool:
+        """Return whether the records that count are the same as in another result of the same columns."""
+        return None in (self.filtered, other.filtered) or self.filtered == other.filtered
 
 
 @dataclass
@@ -231,7 +237,7 @@ class Header:
     shipped: list[Any] = field(default_factory=list)  # the cut of the query, if the stored slices have more edges
     cut_since: int | None = None  # microseconds; later slices have all edges of `shipped`; None if all slices have
     trigger: list[str] = field(default_factory=list)  # the name of the trigger and the fields of its state, if known
-    idle: list[int] = field(default_factory=list)  # milliseconds: clock and watermark when the watermark last moved
+    idle: list[int] = field(default_factory=list)  # milliseconds, of the last move of the watermark, see `lifecycle`
     entered: int | None = None  # the end of the slices that have entered, if it does not follow from the families
     merged: int | None = None  # slices before this one may be merged across ends of windows; None if none are
     alike: list[Any] = field(default_factory=list)  # slice groups with the same cuts; only in the stored text
@@ -425,7 +431,16 @@ _OPTIONAL = {
     "parameters": {},
 }
 """The defaults of optional fields: a field is stored only if its value differs."""
-_OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None, "whole": None}
+_OPTIONAL_WITHIN: dict[str, Any] = {
+    "since": [],
+    "origin": [],
+    "code": "",
+    "filtered": None,
+    "added": False,
+    "merged": None,
+    "apart": None,
+    "whole": None,
+}
 _STORED_NAMES = {
     "next_to_fire": "done",
     "first_accepting": "taking",
