@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from slicing.aggregates.arrays import Array
+from slicing.engines.sliced.merging import group_length
 from slicing.windows.families.family import TAILED, Family
 from slicing.windows.families.tailed import tailed
 from slicing.windows.time.durations import show
@@ -19,9 +21,13 @@ _TYPICAL = 1_700_000_000_000_000
 
 @dataclass(frozen=True)
 class Merged:
-    """The stored slices at their maximum: just before the longest tail ends and its slices are merged."""
+    """The stored slices at their maximum: just before the longest tail ends and its slices are merged.
+
+    `trees` has the trees of the results for one family after another; without them, no tree keeps groups apart.
+    """
 
     family: Family
+    trees: Sequence[str] = ()
 
     @property
     def applies(self) -> bool:
@@ -47,9 +53,11 @@ class Merged:
         now = longest.edge(longest.count(_TYPICAL) + 1) - 1
         needed = [(each, each.first_slice(each.first_open(now))) for each in families]
         index = np.arange(min(first for _, first in needed), self.family.slice_at(now) + 1)
-        found = np.full(len(index), index[0])
-        for each, first in needed:
+        found, count = np.full(len(index), index[0]), len(self.trees) // len(families)
+        for number, (each, first) in enumerate(needed):
             start = each.first_slice(each.last_window(index))
+            if length := group_length(each, self.trees[number * count : (number + 1) * count]):
+                start = np.maximum(start, index // length * length)
             found = np.where(index >= first, np.maximum(found, start), found)
         # Slices are merged when the last slice of their run has ended; until then they are stored one by one.
         return np.unique(np.append(np.where(index >= found[-1], index, found), index[-1] + 1))

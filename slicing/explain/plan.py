@@ -335,7 +335,7 @@ class Plan:
     @property
     def _merged(self) -> Merged:
         """The stored slices, where some are merged."""
-        return Merged(self.shape.family)
+        return Merged(self.shape.family, self.trees)
 
     @property
     def _merges(self) -> bool:

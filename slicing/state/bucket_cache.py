@@ -103,7 +103,8 @@ class BucketCache:
     def replace(self, first: int, end: int, merged: Callable[[Block], Block]) -> None:
         """Apply `merged`, which the pages use too, to the cached slices from `first` up to `end`.
 
-        If only some of these slices are cached, all cached slices are dropped.
+        If only some of these slices are cached, all cached slices are dropped. If none is, another process may have
+        cached them, so its entry must not be used again.
         """
         if first < self.first < end:
             self.drop()
@@ -114,7 +115,7 @@ class BucketCache:
                 older, some, newer = (part.between(*edge) for edge in edges)
                 if len(some):
                     self._parts[at] = concat(self.shape, [older, merged(some), newer])
-            self._changed = True
+        self._changed = True
 
     def drop(self) -> None:
         """Drop all cached slices."""

@@ -11,18 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from adapting import SECOND, Query
-from oracle import moment
+from oracle import Case, moment
 from scenarios.kind import MS, Record
+from scenarios.kinds.cumulating import Cumulating
 from scenarios.kinds.even import Even
 from scenarios.kinds.several import several
 from scenarios.kinds.tailed import Coarse
 from scenarios.scenario import Process, Scenario
 
-from slicing import by_edges, hopping
+from slicing import Aggregate, by_edges, hopping
 from slicing.engines.looking import Look, Other, over_one_cut
 from slicing.engines.sliced import merging
+from slicing.errors import InvalidType
 from slicing.stages.looking import KNOWN, LookUp
-from slicing.state import slice_groups
+from slicing.state import bucket_cache, slice_groups
 from slicing.state.format.header import Header
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_change, on_close, on_update
@@ -118,6 +120,67 @@ def test_slices_are_merged_as_far_as_no_window_of_several_needs_them():
     assert [at for at in index if at < 84] == [*range(36, 84, 6)]
     assert [at for at in index if 88 <= at < 96] == [88, 90, 92, 94]
     assert [at for at in index if at >= short] == [98, 99]
+
+
+GROUPED = several(Coarse.of(20, 1, 10), Even.of(10, 2), reach=30 * MS)
+"""The shorter windows have slice groups of three slices, and one begins at every second slice."""
+
+
+def test_slices_are_not_merged_into_the_slice_group_before_them():
+    made = Scenario(GROUPED, on_close(), results=("floats", "variance"))
+    for records, watermark in dense(80, late=0.2):
+        made.step(records, watermark)
+    bucket = made.bucket()
+    index = {at for block in bucket.slices.stored(0, 200) for at in block.index.tolist()}
+    long, short = open_starts(bucket)
+    assert (bucket.head.merged, short) == (78, 72)
+    assert {at for at in index if 70 <= at < 79} == {*range(70, 80, 2), 72, 75, 78}
+    assert {at for at in index if at < 70} == {*range(long, 70, 10)}
+
+
+SELDOM = several(Coarse.of(20, 1, 10), Even.of(10, 2), Even.of(30, 30), reach=30 * MS)
+"""Slices are merged a few at a time when the longest windows have closed, and a merge may be half done."""
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("kind", [GROUPED, SELDOM], ids=["always", "seldom"])
+@pytest.mark.parametrize("seen", range(31, 43))
+def test_state_whose_slice_groups_were_merged_by_older_code_goes_on(kind, seen, monkeypatch):
+    made, batches = Scenario(kind, on_close(), results=("floats", "variance")), list(dense(90, late=0.2))
+    with monkeypatch.context() as older:
+        older.setattr(merging, "group_length", lambda family, trees: 0)
+        for records, watermark in batches[:seen]:
+            made.emit(records, watermark)
+            made.known(records, watermark)
+    merged = made.bucket().head.merged
+    assert [state.apart for state in made.bucket().head.families[:2]] == [None, None]
+    for records, watermark in batches[seen:]:
+        made.step(records, watermark)
+    assert made.bucket().head.families[1].apart == (-FOREVER if merged is None else merged)
+
+
+def test_slices_that_another_process_has_merged_are_not_taken_from_the_cache():
+    made = Scenario(Coarse.of(4, 1, 2), on_update(), results=SUMS)
+    made.step([(at * MS, 1, 1) for at in range(8, 21)], 0)
+    kept = dict(bucket_cache._entries)
+    assert kept
+    bucket_cache._entries.clear()
+    made.step([], 14)
+    assert made.bucket().head.merged == 14
+    bucket_cache._entries.update(kept)
+    made.step([(12 * MS + 500, 1, 5)], 14)
+
+
+@pytest.mark.parametrize("kind", [Coarse.of(60, 1, 20), Cumulating.of(60, 1)], ids=["tail", "cumulating"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_running_totals_beyond_64_bits_are_refused(kind, at_once):
+    plain = Aggregate(lambda: 0, lambda acc, v: acc + v, lambda a, b: a + b, lambda ab, a: ab - a)
+    made = Scenario(kind, on_close(), results=[Case(plain, sum)])
+    made.step([(at * MS, 1, 0) for at in range(60)], 60)
+    made.step([(61 * MS, 1, 2**62), (62 * MS, 1, 2**62 - 1)], 62)
+    made.step([], 63)
+    with pytest.raises(InvalidType, match="bigint"):
+        made.step([(63 * MS, 1, 2**62), (64 * MS, 1, 7)], 65 if at_once else 64)
 
 
 def of_some_tails(rng):
@@ -288,6 +351,22 @@ def test_incomplete_lookups_say_from_which_merged_slice_on_they_know():
     for start, (count, known) in inside.items():
         assert known == max(66, -(-start // 6) * 6), start
         assert count == min(100, start + 20) - known
+
+
+def test_latest_lookups_find_the_first_window_that_does_not_end_inside_a_merged_slice():
+    """The size is no multiple of the tail: windows that begin at the first tail may end inside of a later one."""
+    made, seen = Scenario(Coarse.of(45, 1, 20), on_close(), results=SUMS), 0
+    for at, (records, watermark) in enumerate(dense(130)):
+        made.step([*records, *([(at * MS, 3, 1)] if at == 78 else [])], watermark)
+        if at < 100:
+            continue
+        every, latest = looked_up(made, Look()), looked_up(made, Look(latest=True))
+        assert {key for key, _, _ in latest} == {key for key, _, _ in every}
+        assert latest.items() <= every.items()
+        ends = {end for key, _, end in every if key == 3}
+        assert [end for key, _, end in latest if key == 3] == ([min(ends)] if ends else [])
+        seen += bool(ends)
+    assert seen > 15
 
 
 LONG, DAY = hopping("30 seconds", "1 second", tail="6 seconds"), hopping("12 seconds", "6 seconds")

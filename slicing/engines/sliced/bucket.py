@@ -145,6 +145,7 @@ class SlicedBucket(Bucket):
             each.fit_trees()
             each.pass_until(until)
             each.state.retained_from = each.retained(since)
+        self.merged.keep_groups_apart()
         first = self._whole_from
         if self.pages.is_new:
             self.slices.entered = first
@@ -162,6 +163,7 @@ class SlicedBucket(Bucket):
         """Yield all that fires in the micro-batch, then write the state that is left."""
         for each in self.families:
             each.fit_trees()
+        self.merged.keep_groups_apart()
         self.new = self.slices.incoming
         self.slices.remember()
         return super().close(at)
@@ -189,9 +191,9 @@ class SlicedBucket(Bucket):
     @property
     def _lookups(self) -> SliceLookups:
         trees = [tree for each in self.families for tree in each.trees]
-        is_separate = None if self.head.merged is None else self.merged.is_separate
+        next_separate = None if self.head.merged is None else self.merged.next_separate
         return SliceLookups(
-            self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, is_separate, self._lacking
+            self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, next_separate, self._lacking
         )
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:

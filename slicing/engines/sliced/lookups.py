@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -27,9 +28,9 @@ class SliceLookups:
     """The slices in which windows are looked up; slice `since` and all later slices are complete.
 
     `trees` has the trees of all families, one family after another. `oldest` has for each family the first window that
-    may be looked up. `is_separate` tells for each slice whether it is the first slice of its merged slice; None if no
-    slices are merged. `lacking` is the first window of the primary family of wide rows that may lack slices and is
-    looked up all the same, because other windows of its row do not lack any; None if there is no such window.
+    may be looked up. `next_separate` returns for each slice the first one from it on that is not merged with an earlier
+    one; None if no slices are merged. `lacking` is the first window of the primary family of wide rows that may lack
+    slices and is looked up all the same, because other windows of its row do not lack any; None if there is none.
     """
 
     shape: Shape
@@ -37,14 +38,14 @@ class SliceLookups:
     since: int
     oldest: Sequence[int]
     wide: bool = False
-    is_separate: Callable[[Array], Array] | None = None
+    next_separate: Callable[[Array], Array] | None = None
     lacking: int | None = None
 
     def of(self, other: Other) -> SliceLookups:
         """Return the same slices, with other windows over them."""
         shape = self.shape.over(over_one_cut(other.families))
         trees = [choose(kernel, family) for family in other.families for kernel in shape.kernels]
-        return SliceLookups(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.is_separate)
+        return SliceLookups(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.next_separate)
 
     def look(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
         """Yield the windows that hold a record; `stored` reads the rows of slices, older rows of a slice first."""
@@ -102,10 +103,28 @@ class SliceLookups:
 
     def _known(self, asked: Look, family: Family, windows: Array) -> Array:
         """Return which windows do not end inside a merged slice, nor, unless `asked.incomplete`, begin inside one."""
-        if self.is_separate is None:
+        if self.next_separate is None:
             return np.ones(len(windows), dtype=bool)
-        known = self.is_separate(family.end_slice(windows))
-        return known if asked.incomplete else known & self.is_separate(family.first_slice(windows))
+        known = self._is_separate(family.end_slice(windows))
+        return known if asked.incomplete else known & self._is_separate(family.first_slice(windows))
+
+    def _is_separate(self, index: Array) -> Array:
+        assert self.next_separate is not None, "some slices are merged"
+        return np.asarray(self.next_separate(index) == index)
+
+    def _next_known(self, asked: Look, family: Family, windows: Array) -> Array:
+        """Return for each window the first one from it on that is known, see `_known`."""
+        if self.next_separate is None or not len(windows):
+            return windows
+        while True:
+            end = self.next_separate(family.end_slice(windows))
+            found = np.maximum(windows, family.first_window(end - 1))
+            if not asked.incomplete:
+                start = self.next_separate(family.first_slice(found))
+                found = np.maximum(found, family.last_window(start - 1) + 1)
+            if np.array_equal(found, windows):
+                return windows
+            windows = found
 
     def _slices(self, asked: Look) -> tuple[int, int]:
         """Return the first slice of the windows that are looked up, and the end."""
@@ -122,23 +141,28 @@ class SliceLookups:
         return min(self.since, int(family.first_slice(self.lacking)))
 
     def _assembling(self, asked: Look) -> Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]:
+        next_known = partial(self._next_known, asked)
+
         def assembled(number: int, shape: Shape, trees: Sequence[str], rows: Block) -> Iterator[Windows]:
             first, end = asked.windows(shape.family, self._since(asked, shape.family))
             first = max(first, self.oldest[number])
             if asked.latest:
-                return latest(shape, rows, first, self.wide)
+                return latest(shape, rows, lambda at: next_known(shape.family, np.maximum(at, first)), self.wide)
             return assemble(shape, trees, rows, first, end)
 
         return assembled
 
 
-def latest(shape: Shape, rows: Block, first: int, by_end: bool = False) -> Iterator[Windows]:
-    """Yield for each key the first window from `first` on that holds its newest record; `rows` are folded."""
+def latest(shape: Shape, rows: Block, next_known: Callable[[Array], Array], by_end: bool = False) -> Iterator[Windows]:
+    """Yield for each key the first window that is known and holds its newest record; `rows` are folded.
+
+    `next_known` returns for each window the first one from it on that is known.
+    """
     family, block = shape.family, by_key(shape, rows)
     if family.has_gaps:
         block = block.take(np.flatnonzero(~np.asarray(family.in_gap(block.index))))
     at = last_rows(block)
-    windows = emitted_from(family, np.maximum(family.first_window(block.index[at]), first), by_end)
+    windows = emitted_from(family, next_known(family.first_window(block.index[at])), by_end)
     there = windows <= family.last_window(block.index[at])
     if there.any():
         yield lookup_sorted(shape, block, block.keys[at[there]], windows[there])

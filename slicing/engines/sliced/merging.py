@@ -11,11 +11,19 @@ as no window that ends among them is needed any more. Before the start of its fi
 own starts either. The header stores how far both merges have gone: `merged` of the header for ends, `merged` of each
 family for its starts. A merged slice has the number of its first slice, so that every window finds it. Late rows of a
 merged slice are stored separately until the next merge.
+
+The three-layer tree has the totals of slice groups and reads the oldest group again, slice by slice. The start of a
+group is therefore an edge as well: a slice that was merged into the group before it would count in both::
+
+    slices     | 0 | 1 | 2 | 3 | 4 | 5 |       windows begin at 0, 2 and 4
+    groups     |     0     |     1     |       total(1) = 3 + 4 + 5
+    merged     |   0   | 2 | 3 |   4   |       suffix(0) = 0 + 2, and would have slice 3 if it were merged with 2
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +32,7 @@ from slicing.content.block import Block
 from slicing.content.folding import with_index
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.slices import Slices
-from slicing.windows.families.family import TAILED, Family
+from slicing.windows.families.family import TAILED, Family, regular
 from slicing.windows.families.tailed import tailed
 from slicing.windows.time.slices import FOREVER
 
@@ -46,6 +54,16 @@ class MergedSlices:
         tailed = any(each.family.assembled == TAILED for each in families)
         self.applies = tailed and not slices.has_order and not slices.shape.keeps_records
 
+    def keep_groups_apart(self) -> None:
+        """Begin to keep the groups of three-layer trees apart, after the slices that have been merged already."""
+        for each in self.families if self.applies else ():
+            if not group_length(each.family, each.trees):
+                each.state.apart = None
+            elif each.state.apart is None:
+                each.state.apart = -FOREVER if self.head.merged is None else self.head.merged
+                if self.head.merged is not None:
+                    each.forget()
+
     # The slice that holds the records of another slice.
 
     def holder(self, index: Array) -> Array:
@@ -57,13 +75,17 @@ class MergedSlices:
     def _holder(self, index: Array, families: Sequence[FamilyWindows], separate: Array | bool) -> Array:
         """Return for each slice the last edge at or before it that is still needed.
 
-        Edges are the starts of windows of `families`, and the slice itself if it is `separate`.
+        Edges are the starts of windows of `families`, the starts of slice groups that are kept apart, and the slice
+        itself if it is `separate`.
         """
         found = np.where(separate, index, -FOREVER)
         for each in families:
+            first = -FOREVER if each.state.merged is None else each.state.merged
             start = start_before(each.family, index)
-            there = each.state.merged is None or start >= each.state.merged
-            found = np.where(there, np.maximum(found, start), found)
+            found = np.where(start >= first, np.maximum(found, start), found)
+            if (length := group_length(each.family, each.trees)) and each.state.apart is not None:
+                start = index // length * length
+                found = np.where(start >= max(first, each.state.apart), np.maximum(found, start), found)
         return np.where(found == -FOREVER, index, found)
 
     def is_separate(self, index: Array) -> Array:
@@ -80,6 +102,8 @@ class MergedSlices:
             low = index if each.state.merged is None else np.maximum(index, each.state.merged)
             following = each.family.first_slice(each.family.last_window(low - 1) + 1)
             found = np.minimum(found, following)
+            if (length := group_length(each.family, each.trees)) and each.state.apart is not None:
+                found = np.minimum(found, _rounded_up(np.maximum(low, each.state.apart), length))
         return np.where(self.is_separate(index), index, found)
 
     def redirected(self, block: Block) -> Block:
@@ -130,6 +154,7 @@ class MergedSlices:
 
         if self._ends_tail(end, entered):
             return  # the trees of tails move now, too: merging waits for the next micro-batch
+        self._forget_across(self.families, mark)
         for reached in self._merge(mark, self._aligned(holder, end), share, holder):
             self.head.merged = reached
 
@@ -154,8 +179,19 @@ class MergedSlices:
         def holder(index: Array) -> Array:
             return self._holder(index, others, index >= self.head.merged)
 
+        self._forget_across(others, mark)
         for reached in self._merge(mark, self._aligned(holder, end), share, holder):
             own.state.merged = reached
+
+    def _forget_across(self, families: Sequence[FamilyWindows], mark: int) -> None:
+        """Drop the nodes of families if slices from `mark` on may be merged into the slice group before them.
+
+        That is only so while slices are there that were merged before their groups were kept apart.
+        """
+        for each in families:
+            length = group_length(each.family, each.trees)
+            if length and each.state.apart is not None and _rounded_up(each.state.apart, length) > mark:
+                each.forget()
 
     def _aligned(self, holder: Callable[[Array], Array], index: int) -> int:
         """Return the start of the merged slice in which a slice will be."""
@@ -189,6 +225,21 @@ def _together(spans: Array, low: int) -> int:
     begins = np.unique(np.maximum(spans[:, 0], low))
     fits = int(begins[AT_ONCE]) - low if len(begins) > AT_ONCE else MOST_TOGETHER
     return max(AT_ONCE, min(MOST_TOGETHER, fits))
+
+
+def _rounded_up(index: Any, length: int) -> Any:
+    """Return the first start of a slice group at or after each slice."""
+    return -(-index // length) * length
+
+
+def group_length(family: Family, trees: Sequence[str]) -> int:
+    """Return the length of the slice groups that a family with these trees keeps apart; 0 if it keeps none.
+
+    It need not keep them apart if each slice is the start of a window.
+    """
+    if "three_layer" not in trees or family.assembled or regular(family).per_advance == 1:
+        return 0
+    return regular(family).slices_per_group
 
 
 def start_before(family: Family, index: Array) -> Array:

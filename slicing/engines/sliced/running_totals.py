@@ -100,7 +100,7 @@ class RunningClose:
 
     def _windows(self, total: Node, rows: Rows, low: int, high: int) -> Node:
         """Return windows `low` up to `high`, one after another; `total` becomes that of the last one."""
-        if self.additive:
+        if self.additive and self._sums_fit(total, rows):
             return self._summed(total, rows, low, high)
         ends = [self.family.entered(low), *self.family.end_slice(np.arange(low, high)).tolist()]
         totals = []
@@ -108,6 +108,9 @@ class RunningClose:
             total.append_slices(rows.between(first, end))
             totals.append(total.copy())
         return concatenated(totals)
+
+    def _sums_fit(self, total: Node, rows: Rows) -> bool:
+        return all(self.shape.kernels[i].sums_fit(total.partials[i], rows.partials[i]) for i in self.chosen)
 
     def _summed(self, total: Node, rows: Rows, low: int, high: int) -> Node:
         keys = len(self.live.names)

@@ -118,6 +118,9 @@ KINDS = {
         Even.of(3, 1), Coarse.of(12, 1, 2), Coarse.of(30, 1, 6), Coarse.of(60, 1, 6), reach=66 * MS
     ),
     "several, one tail seldom": lambda rng: several(Coarse.of(30, 1, 6), Coarse.of(18, 2, 6), reach=36 * MS),
+    "several, a tail beside advances of several slices": lambda rng: several(
+        Coarse.of(20, 1, 10), Even.of(10, 2), reach=30 * MS
+    ),
     "several, tails that share few edges": lambda rng: several(
         Coarse.of(20, 2, 10), Coarse.of(24, 3, 6), reach=30 * MS
     ),
