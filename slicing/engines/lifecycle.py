@@ -68,12 +68,12 @@ def _idle_watermark(head: Header, at: MicroBatchTime) -> int:
         input          *
         watermark   11:50:00   11:50:00   11:51:00   11:51:30
 
-    `head.idle` has the clock and the watermark at the last advance of the watermark, in milliseconds; `restart_idle`
-    clears it.
+    `head.idle` has, in milliseconds, the clock when Spark's watermark last moved, the watermark of the bucket then, and
+    Spark's, which is behind it after an idle time; older checkpoints lack the last. `restart_idle` clears it.
     """
     clock, watermark = head.clock // 1000, at.watermark // 1000
-    if not head.idle or watermark > head.idle[1]:
-        head.idle = [clock, max(watermark, head.watermark // 1000)]
+    if len(head.idle) < 3 or watermark > head.idle[2]:
+        head.idle = [clock, max(watermark, head.watermark // 1000), watermark]
     waited = clock - head.idle[0]
     # Before the first watermark there is no event time to advance.
     return (head.idle[1] + waited) * 1000 if head.idle[1] and waited * 1000 >= at.idle_after else at.watermark
