@@ -137,6 +137,9 @@ def test_a_row_that_no_family_takes_is_late_for_all():
     assert [refused.rows.records.sum() for refused in late.refused] == [2, 1]
 
 
+WEEK = hopping("7 days", "1 hour")
+
+
 def test_what_windows_of_one_call_must_be():
     hour, day = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute")
     assert windows_of_call([hour], {}, False) is hour
@@ -157,9 +160,13 @@ def test_what_windows_of_one_call_must_be():
         ([], {"a": hour, "b": cumulating("1 month", "1 day", zone="Europe/Berlin")}, False, "must end together"),
         ([], {"a": tumbling("1 day"), "b": tumbling("1 day", zone="Africa/Sao_Tome")}, False, "must end together"),
         ([], {"a": hour, "b": hopping("61 seconds", "1 minute")}, False, "must end together"),
+        # Once a year an hour of the clock is two hours long: an end is missing, and its interval is that of the other.
+        ([], {"a": cumulating("1 day", "1 hour", zone="Europe/Berlin"), "b": WEEK}, False, "must end together"),
+        ([tumbling("1 hour", zone="Europe/Berlin"), hopping("2 hours", "1 hour")], {}, False, "same interval"),
     ]:
         with pytest.raises(InvalidValue, match=words):
             windows_of_call(given, named, long)
+    assert windows_of_call([], {"a": cumulating("1 day", "1 hour", zone="Asia/Tokyo"), "b": WEEK}, False).wide
     with pytest.raises(InvalidType, match="must be made with"):
         windows_of_call(["1 hour", day], {}, False)
     with pytest.raises(InvalidType, match=r"`long` says .* Call that window something else"):

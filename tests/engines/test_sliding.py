@@ -69,6 +69,13 @@ def test_many_keys_and_microseconds_are_more_than_64_bits():
     assert not world.store.pages
 
 
+def test_windows_at_the_ends_of_time_are_there():
+    """Spark's timestamps go to the year 294247, at 2 ** 63 microseconds."""
+    world = made(sliding("1 second", unit="1 microsecond", right=False))
+    records = [(sign * (2**62 + 2_000_000 * at), 1, at) for sign in (1, -1) for at in range(1, 4)]
+    assert len(world.bounded(records)) == len(records)
+
+
 def test_state_is_bounded_and_written_once():
     """Over ten differences: times of one and a half at most are stored, and written about twice."""
     rng, world = random.Random(4), made(sliding("1 second"))

@@ -25,7 +25,7 @@ from slicing.content.folding import by_key
 from slicing.content.pairs import Pairs
 from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory
 from slicing.windows.sliding import SlidingFamily
-from slicing.windows.time.slices import FOREVER
+from slicing.windows.time.edges import AFTER, BEFORE
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,7 @@ class WindowReferences:
         return WindowReferences(self.windows[rows], self.keys[rows], self.low[rows], self.high[rows])
 
 
-def window_references(
-    family: SlidingFamily, block: Block, first: int = -FOREVER, end: int = FOREVER
-) -> WindowReferences:
+def window_references(family: SlidingFamily, block: Block, first: int = BEFORE, end: int = AFTER) -> WindowReferences:
     """Return the windows `first` up to but not including `end` that exist for the keys of a block.
 
     The block must be sorted by key and slice.

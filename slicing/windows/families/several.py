@@ -18,7 +18,12 @@ from slicing.windows.families.family import Family, sample
 from slicing.windows.time.cut import Cut, refines
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import Array, Edges, Every, elementwise
+from slicing.windows.time.local import Local
 from slicing.windows.time.slices import Index, group_size
+from slicing.windows.time.zones import CYCLE, SECOND
+
+_AROUND = np.arange(-2, 3)
+"""The distances of the windows to compare from a window in which a clock changes."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +118,35 @@ def _grid(sequences: Sequence[Edges]) -> Cut | None:
 
 
 def end_together(families: Sequence[Family]) -> bool:
-    """Return whether all families have their window ends in common, by the windows of lists and by sampled windows."""
+    """Return whether all families have their window ends in common, by the windows of lists and by sampled windows.
+
+    Windows of a family without end are sampled over 400 years, and at each change of a clock in them: an hour that a
+    clock shows twice is one window, so that windows by the hour lack one end in a year.
+    """
     return all(_ends_too(one, other) for one, other in permutations(families, 2))
 
 
 def _ends_too(one: Family, other: Family) -> bool:
     """Return whether the other family also has a window end at each end of some windows of a family."""
-    ends = one.window_end(_some_windows(one))
+    ends = one.window_end(_windows_to_compare(one, other))
     return bool(np.array_equal(other.window_end(other.first_open(ends - 1)), ends))
+
+
+def _windows_to_compare(family: Family, other: Family) -> Array:
+    """Return some windows of a family, and those around each change of a clock that either of two families has."""
+    windows, changes = _some_windows(family), _clock_changes((family, other))
+    if _listed(family) is not None or not changes.size:
+        return windows
+    near = np.concatenate([family.first_open(changes), family.last_window(family.slice_at(changes))])
+    return np.unique(np.concatenate([windows, np.add.outer(near, _AROUND).ravel()]))
+
+
+def _clock_changes(families: Sequence[Family]) -> Array:
+    """Return the instants at which clocks of families change, in the 400 years that are sampled."""
+    sequences = [edges for family in families for edges in family.cut.sequences if isinstance(edges, Local)]
+    zones = {edges.zone.name: edges.zone for edges in sequences}
+    found = np.array([at for zone in zones.values() for at in zone.transitions], np.int64) * SECOND
+    return found[(found >= 0) & (found < CYCLE)]
 
 
 def _some_windows(family: Family) -> Array:
@@ -192,7 +218,7 @@ def _shares(one: Family, other: Family) -> bool:
 
     Windows of the other one with equal ends are taken for the first of them.
     """
-    windows = _some_windows(one)
+    windows = _windows_to_compare(one, other)
     start, end = one.window_start(windows), one.window_end(windows)
     near = other.first_open(end - 1)
     return bool(np.any((start < end) & (other.window_start(near) == start) & (other.window_end(near) == end)))
