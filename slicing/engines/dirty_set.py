@@ -105,7 +105,9 @@ class DirtySet:
         reaching = list(self.nodes.pages.take([entry for entry in old if entry[2] > first], self.nodes.shape))
         entries[:] = [entry for entry in entries if entry not in old]
         self.nodes.pages.remove(old)
-        self.nodes.append(PENDING, self._live(concat(self.nodes.shape, reaching), first))
+        # Negative rows stay as well: they may cancel marks in other pages.
+        rows = regroup(self.nodes.shape, concat(self.nodes.shape, reaching)).between(first, FOREVER)
+        self.nodes.append(PENDING, self._chosen(rows.take(rows.records != 0)))
 
     def _live(self, rows: Block, first: int) -> Block:
         """Return the marks of rows, from slice `first` on."""

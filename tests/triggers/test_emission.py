@@ -474,6 +474,27 @@ def test_what_a_micro_batch_writes_does_not_grow_with_what_is_pending(keeps):
     assert reads[1] < 1.1 * reads[0] if keeps else reads[1] > 1.2 * reads[0]
 
 
+def test_marks_that_have_fired_stay_so_when_older_pages_are_forgotten():
+    family = hopping(3)
+    shape, store = shape_of(family, []), CountingStore()
+
+    def waiting():
+        return DirtySet(lists.PageLists(pages_, "early", shape), None)
+
+    def marks(*places):
+        return block_of(shape, [], [(index * family.advance, key, 1) for index, key in places])
+
+    def of_key_1(live):
+        return np.isin(live.keys, np.flatnonzero([key == 1 for key in live.names["k0"].to_pylist()]))
+
+    pages_ = pages.Pages(store, FINGERPRINT, [0])
+    waiting().add(marks(*((10, key) for key in (1, 3, 4, 5, 6))), 0)
+    assert len(waiting().take(marks((5, 1), (5, 7), (10, 1)), 0, of_key_1)) == 2
+    waiting().add(blocks_block.empty(shape), 9)
+    left = waiting().take_all(blocks_block.empty(shape), 9)
+    assert sorted(left.names["k0"].take(pa.array(left.keys)).to_pylist()) == [3, 4, 5, 6]
+
+
 def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
     """Five keys go out each time: a row that came is written once for each level, as gone, and with what is left."""
     marks = Marks(100, keeps=True)
