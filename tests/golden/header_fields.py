@@ -8,6 +8,7 @@ micro-batches, and the header and pages after two thirds of them. It is not writ
 
 import random
 
+from golden.kinds import on_state
 from golden.make import save
 from scenarios.kinds.even import Even
 from scenarios.kinds.several import several
@@ -16,7 +17,6 @@ from scenarios.kinds.unbounded import Unbounded
 from scenarios.scenario import Scenario
 from scenarios.streams import stream
 
-from slicing.state.format.fingerprint import PARTIALS, fingerprint_of
 from slicing.triggers.emission import early, on_close, on_update
 from slicing.windows.unbounded import unbounded
 
@@ -34,11 +34,7 @@ SCENARIOS = {
 def world(name, text=None, pages=()):
     """The query of a scenario, with the state that it has."""
     kind, trigger, _ = SCENARIOS[name]
-    found = Scenario(kind, trigger, results=("floats", "highest"), judged=False)
-    columns = [[f"value{at}"] for at in range(len(found.cases))]
-    found.fingerprint = fingerprint_of(found.shape, [PARTIALS] * len(columns), columns, "1 over 1 shuffle partitions")
-    found.store.text, found.store.pages = text, dict(pages)
-    return found
+    return on_state(Scenario(kind, trigger, results=("floats", "highest"), judged=False), text, pages)
 
 
 def stored(name):

@@ -40,7 +40,11 @@ UNBOUNDED = {
 def world(name, text=None, pages=()):
     """The query of a scenario, with the state that it has."""
     kind, trigger, grace = (SEVERAL | UNBOUNDED)[name]
-    found = Scenario(kind, trigger, grace, results=("sum", "joined", "highest"))
+    return on_state(Scenario(kind, trigger, grace, results=("sum", "joined", "highest")), text, pages)
+
+
+def on_state(found, text, pages):
+    """A scenario that is named in its state as it is in these files, with the state that it has."""
     columns = [[f"value{at}"] for at in range(len(found.cases))]
     found.fingerprint = fingerprint_of(found.shape, [PARTIALS] * len(columns), columns, "1 over 1 shuffle partitions")
     found.store.text, found.store.pages = text, dict(pages)

@@ -4,23 +4,15 @@ import pytest
 from golden.header_fields import NAME, SCENARIOS, world
 from golden.make import load
 from test_golden import content
+from test_golden_kinds import both_go_on
 
 STORED = load(NAME)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_state_goes_on_with_the_rows_of_a_bucket_that_had_all(name):
-    stored, whole, count = STORED[name], world(name), 0
-    for batch in stored["batches"][: stored["seen"]]:
-        whole.emit(*batch)
-    line = world(name, stored["header"], stored["pages"])
-    line.watermark = whole.watermark
-    line.bucket().check()
-    for batch in stored["batches"][stored["seen"] :]:
-        wanted = whole.emit(*batch)
-        assert line.emit(*batch) == wanted
-        count += len(wanted)
-    assert count >= 10
+    stored = STORED[name]
+    both_go_on(stored, world(name), world(name, stored["header"], stored["pages"]))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

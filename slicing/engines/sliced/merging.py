@@ -83,9 +83,9 @@ class MergedSlices:
             first = -FOREVER if each.state.merged is None else each.state.merged
             start = start_before(each.family, index)
             found = np.where(start >= first, np.maximum(found, start), found)
-            if (length := group_length(each.family, each.trees)) and each.state.apart is not None:
+            for length, apart in _groups(each):
                 start = index // length * length
-                found = np.where(start >= max(first, each.state.apart), np.maximum(found, start), found)
+                found = np.where(start >= max(first, apart), np.maximum(found, start), found)
         return np.where(found == -FOREVER, index, found)
 
     def is_separate(self, index: Array) -> Array:
@@ -102,8 +102,8 @@ class MergedSlices:
             low = index if each.state.merged is None else np.maximum(index, each.state.merged)
             following = each.family.first_slice(each.family.last_window(low - 1) + 1)
             found = np.minimum(found, following)
-            if (length := group_length(each.family, each.trees)) and each.state.apart is not None:
-                found = np.minimum(found, _rounded_up(np.maximum(low, each.state.apart), length))
+            for length, apart in _groups(each):
+                found = np.minimum(found, _rounded_up(np.maximum(low, apart), length))
         return np.where(self.is_separate(index), index, found)
 
     def redirected(self, block: Block) -> Block:
@@ -189,8 +189,7 @@ class MergedSlices:
         That is only so while slices are there that were merged before their groups were kept apart.
         """
         for each in families:
-            length = group_length(each.family, each.trees)
-            if length and each.state.apart is not None and _rounded_up(each.state.apart, length) > mark:
+            if any(_rounded_up(apart, length) > mark for length, apart in _groups(each)):
                 each.forget()
 
     def _aligned(self, holder: Callable[[Array], Array], index: int) -> int:
@@ -225,6 +224,12 @@ def _together(spans: Array, low: int) -> int:
     begins = np.unique(np.maximum(spans[:, 0], low))
     fits = int(begins[AT_ONCE]) - low if len(begins) > AT_ONCE else MOST_TOGETHER
     return max(AT_ONCE, min(MOST_TOGETHER, fits))
+
+
+def _groups(each: FamilyWindows) -> list[tuple[int, int]]:
+    """Return the length of the slice groups of a family that are kept apart, and from which slice on; or nothing."""
+    length = group_length(each.family, each.trees)
+    return [(length, each.state.apart)] if length and each.state.apart is not None else []
 
 
 def _rounded_up(index: Any, length: int) -> Any:

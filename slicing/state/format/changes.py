@@ -143,7 +143,7 @@ def _paired(
 
 
 def _same_fields(held: Result, result: Result) -> bool:
-    return _key(held) == _key(result) and held.counts_as(result)
+    return _key(held) == _key(result) and held.may_be(result.filtered)
 
 
 def _same_code(held: Result, result: Result) -> bool:
@@ -167,7 +167,7 @@ def _source(stored: Header, wanted: Result, field: str, shares: bool) -> Source 
         counts = _counts(result, field) and _counts(wanted, field)
         counts = counts and _library(result.version) == _library(wanted.version)
         same = result.version == wanted.version or counts
-        if alike and result.counts_as(wanted) and same and field in result.fields:
+        if alike and result.may_be(wanted.filtered) and same and field in result.fields:
             return result.id, result.fields.index(field)
     return None
 

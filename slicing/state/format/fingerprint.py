@@ -149,7 +149,7 @@ class Fingerprint:
             f"where of result {number}: checkpoint `{_condition(held, held.filtered)}`, "
             f"query `{_condition(held, filtered)}`"
             for number, (held, filtered) in pairs
-            if held.filtered not in (None, filtered)
+            if not held.may_be(filtered)
         ]
 
     def _renew_zones(self, stored: Header) -> None:

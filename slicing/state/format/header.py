@@ -201,9 +201,9 @@ class Result:
         """Return the name and the type of each field, also of shared fields."""
         return [each.partition(SAME)[0] for each in self.partial]
 
-    def counts_as(self, other: Result) -> bool:
-        """Return whether the records that count are the same as in another result of the same columns."""
-        return None in (self.filtered, other.filtered) or self.filtered == other.filtered
+    def may_be(self, filtered: bool | None) -> bool:
+        """Return whether the last column is a condition as `filtered` says; also if one of the two does not tell."""
+        return None in (self.filtered, filtered) or self.filtered == filtered
 
 
 @dataclass
