@@ -124,8 +124,8 @@ def _named(named: dict[str, Window], long: bool) -> Window:
         return found
     if not end_together(found.family.members):
         raise InvalidValue(
-            "windows of one wide row must end together: the same `advance`, and `(offset + size) % advance` "
-            f"equal; got {found}. Give them rows of their own with long=True."
+            "windows of one wide row must end together: the same `advance`, `(offset + size) % advance` equal, and for "
+            f"hours of a clock the same `zone=`; got {found}. Give them rows of their own with long=True."
         )
     for name, member in named.items():
         if repeats_ends(member.family):
