@@ -114,7 +114,7 @@ MORE = (
     Entry(combinators.median, "median", NUMBERS, error=_ROUNDED),
     Entry(
         combinators.percentile_relative,
-        "numpy.quantile",
+        'numpy.quantile(method="lower")',
         NUMBERS,
         options=_QUARTERS,
         error="`error` of the value, guaranteed",

@@ -21,14 +21,14 @@ from slicing.errors import InvalidType, InvalidValue, TooLarge
 from slicing.stages import local_runner
 from slicing.state import bucket_cache
 from slicing.triggers.buffer import buffer
-from slicing.triggers.emission import early
+from slicing.triggers.emission import early, on_close
 from slicing.triggers.own import own
 from slicing.windows.session import session
 
 FOLDER = Path(__file__).parents[1] / "vectors"
 VECTORS = {
     case["name"]: case
-    for kind in ("sessions", "counting")
+    for kind in ("sessions", "counting", "triggers")
     for file in sorted((FOLDER / kind).glob("flink.*.json"))
     for case in json.loads(file.read_text(encoding="utf-8"))["cases"]
 }
@@ -108,6 +108,40 @@ def test_each_window_is_counted_for_itself():
     ]
     found = {number for number, *_ in fired_early(2, early(records=3, per="window"), batches)}
     assert found == {number for number, each in enumerate(operations) if each["result"] == "fire"}
+
+
+def continuous(name, trigger, grace=0):
+    """The windows that fire with each operation of a case of the continuous trigger, in milliseconds."""
+    batches, watermark = [], 0
+    for number, each in enumerate(VECTORS[name]["ops"]):
+        watermark = each["time"] + 1 if "time" in each else watermark
+        given = [{"key": 1, "time": each["window"][0], "value": 1}] if each["op"] == "element" else []
+        batches.append((number, given, watermark))
+    found = [[] for _ in batches]
+    for number, _, start, *_ in fired(2, trigger, batches, grace=grace):
+        found[number].append([start, start + 2])
+    return found
+
+
+def test_a_continuous_trigger_fires_at_the_end_too():
+    name, trigger = "flink_continuous_trigger_separation", early(every="1 hour", by="event", repeat=True)
+    assert continuous(name, trigger) == [each.get("fired", []) for each in VECTORS[name]["ops"]]
+
+
+def test_a_late_record_fires_its_window_at_once():
+    """Whatever the interval is: what fires at the end fires again, with corrections."""
+    name = "flink_continuous_trigger_late_element"
+    _, late = VECTORS[name]["ops"]
+    assert late["result"] == "fire"
+    assert continuous(name, on_close(corrections=True), grace=10) == [[], [late["window"]]]
+
+
+def test_sessions_that_merge_fire_once_at_a_multiple_of_event_time():
+    first, second, merge = VECTORS["flink_continuous_trigger_merge"]["ops"]
+    records = [{"key": "a", "time": each["window"][0], "value": 1} for each in (first, second)]
+    batches = [(0, records[:1], 0), (1, records[1:], 0), (2, [], 3), (3, [], 4)]
+    window, trigger = session("2 milliseconds", late_by="session"), early(every="2 milliseconds", by="event")
+    assert list(sessions_fired(window, trigger, batches)) == [(2, "a", *merge["into"], 2)]
 
 
 def test_a_window_fires_again_without_news_if_it_repeats():
