@@ -24,7 +24,9 @@ class Lateness:
     has one number per bound in `BOUNDS`, of the records between the previous bound and this one, then the number beyond
     the last. `longest` is the longest required delay. `late` is the number of records that were late, None if the delay
     changed in between. `delay` is the watermark delay of the newest micro-batch, `state` the bytes of its state, and
-    `retained` how long a record stays in the state. Add values with `+`, the newest last.
+    `retained` how long a record stays in the state. `dropped` is the number of rows that the query's other stateful
+    operators dropped by the same watermark, None if it has no other; their required delay is not known. Add values with
+    `+`, the newest last.
     """
 
     counts: tuple[int, ...]
@@ -33,6 +35,7 @@ class Lateness:
     delay: int
     retained: int | None
     state: int
+    dropped: int | None = None
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any], state: int) -> Lateness | None:
@@ -51,7 +54,16 @@ class Lateness:
         counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
         comparable = self.late is not None and other.late is not None and self.delay == other.delay
         late = (self.late or 0) + (other.late or 0) if comparable else None
-        return Lateness(counts, max(self.longest, other.longest), late, other.delay, other.retained, other.state)
+        dropped = [each for each in (self.dropped, other.dropped) if each is not None]
+        return Lateness(
+            counts,
+            max(self.longest, other.longest),
+            late,
+            other.delay,
+            other.retained,
+            other.state,
+            sum(dropped) if dropped else None,
+        )
 
     @property
     def records(self) -> int:
@@ -62,35 +74,46 @@ class Lateness:
         """Return the share of records that count in all of their windows with a delay; 1.0 if there are no records.
 
         It is exact for the delay of the query, for each of the bounds, and from the longest required delay on. For
-        other delays it is a lower limit: the share at the next shorter bound.
+        other delays it is a lower limit: the share at the next shorter bound. Rows that other operators dropped count
+        as lost with any delay; what they would drop with a shorter one is not known.
         """
         length = microseconds(delay, "delay")
         if length < 0:
             raise InvalidValue(f"`delay` must not be negative; got {excerpt(delay)}.")
-        return self._kept(length) / self.records if self.records else 1.0
+        return self._kept(length) / self._rows if self._rows else 1.0
 
     def delay_for(self, share: float) -> timedelta | None:
         """Return the shortest known delay with which at least this share of records counts in all of its windows.
 
-        Known delays are the bounds, the delay of the query and the longest required delay. None if no delay is long
-        enough, which happens with records before 1970.
+        Known delays are the bounds, the delay of the query and the longest required delay; none below that of the query
+        if it has other stateful operators. None if no known delay is long enough, which happens with records before
+        1970 and with rows that other operators dropped.
         """
         if not 0 <= share <= 1:
             raise InvalidValue(f"`share` is a number from 0 to 1; got {excerpt(share)}.")
-        known = sorted({*BOUNDS, self.delay, self.longest} - {FOREVER})
-        found = (delay for delay in known if self._kept(delay) >= share * self.records)
+        shortest = 0 if self.dropped is None else self.delay
+        known = sorted(each for each in {*BOUNDS, self.delay, self.longest} - {FOREVER} if each >= shortest)
+        found = (delay for delay in known if self._kept(delay) >= share * self._rows)
         return next((timedelta(microseconds=delay) for delay in found), None)
 
     def __str__(self) -> str:
+        records = counted(self.records, "record")
+        if not self.dropped:
+            return self._of_windows(records)
+        found = self._of_windows(f"{records} that reached the windows")
+        return f"{found}; another operator dropped {counted(self.dropped, 'record')}; its delay is the watermark's"
+
+    def _of_windows(self, records: str) -> str:
+        """What the delay kept in the windows and what another one would have kept there, as text."""
         if not self.records:
             return "no record has been counted yet"
         kept, now = self._kept(self.delay), exact_duration(self.delay)
         if kept == self.records:
-            less = self.delay - self.longest
-            return f"a delay of {now} kept all of {counted(self.records, 'record')}" + (
+            less = self.delay - self.longest if self.dropped is None else 0
+            return f"a delay of {now} kept all of {records}" + (
                 f"; {exact_duration(self.longest)} would have been enough{self._bytes(-less)}" if less > 0 else ""
             )
-        said = [f"a delay of {now} kept {percent(kept, self.records)} of {counted(self.records, 'record')}"]
+        said = [f"a delay of {now} kept {percent(kept, self.records)} of {records}"]
         most = next((b for b in BOUNDS if b > self.delay and self._missed(b) <= (self.records - kept) / 10), FOREVER)
         if most < self.longest:
             said.append(
@@ -101,6 +124,11 @@ class Lateness:
             more = self.longest - self.delay
             said.append(f"{exact_duration(more)} more would have kept all{self._bytes(more)}")
         return "; ".join(said)
+
+    @property
+    def _rows(self) -> int:
+        """The number of records that were in a window or that another operator dropped."""
+        return self.records + (self.dropped or 0)
 
     def _kept(self, delay: int) -> int:
         """The number of records that count in all of their windows with a delay; a lower limit between bounds."""

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from operator import add
@@ -26,7 +26,17 @@ from slicing.drawing.html import bars, table
 from slicing.drawing.terminal import Display
 from slicing.errors import reason
 from slicing.spark.lateness import Lateness
-from slicing.stages.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, LOADED, METRICS, OF_WARM_STARTS, REFUSED, TIMERS
+from slicing.stages.metrics import (
+    COUNTERS,
+    ELSEWHERE,
+    EXTENT,
+    IMPLAUSIBLE,
+    LOADED,
+    METRICS,
+    OF_WARM_STARTS,
+    REFUSED,
+    TIMERS,
+)
 
 Gauges = dict[str, float]
 
@@ -86,15 +96,11 @@ class MicroBatch:
             f"watermark {self.mark()}",
             counted(counts["results"], "result"),
             f"{counts['late']:,} late",
-            *(
-                f"{counts[name]:,} {name.replace('_', ' ')}"
-                for name in (*REFUSED[1:], IMPLAUSIBLE, *OF_WARM_STARTS)
-                if counts.get(name)
-            ),
+            *(f"{counts[name]:,} {name.replace('_', ' ')}" for name in ("late_for_some", *_IF_ANY) if counts.get(name)),
             counted(counts["open_windows"], "open window"),
             counted(counts["slices"], "slice"),
             f"state {size(self.in_memory)} in memory and {size(self.on_disk)} on disk",
-            *([str(self.lateness)] if self.lateness and self.lateness.late else []),
+            *([str(self.lateness)] if self.lateness and (self.lateness.late or self.lateness.dropped) else []),
             *(f"{name.removeprefix('micros_')} {counts[name] / 1e6:.2f} s" for name in TIMERS if name in counts),
         ]
         return f"micro-batch {self.number}: {', '.join(reported)}, {self.seconds:.1f} s"
@@ -135,6 +141,8 @@ HEAD = (
     "state in memory, on disk",
 )
 """The headings of `MicroBatch.cells`."""
+_IF_ANY = (*REFUSED[2:], IMPLAUSIBLE, ELSEWHERE, *OF_WARM_STARTS)
+"""Counts that are shown only if they are not zero."""
 REMEMBERED = 40
 """The number of micro-batches per query that are kept and drawn as bars."""
 
@@ -148,7 +156,11 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
     observed = [row for name, row in reported.items() if name.startswith((METRICS, f"{IMPLAUSIBLE}: "))]
     watermark = _instant(progress["eventTime"].get("watermark", "1970-01-01T00:00:00Z"))
     known = watermark.timestamp() > 0
-    on_disk = sum(operator["customMetrics"].get("rocksdbSstFileSize", 0) for operator in progress["stateOperators"])
+    operators = progress["stateOperators"]
+    on_disk = sum(operator["customMetrics"].get("rocksdbSstFileSize", 0) for operator in operators)
+    dropped = sum(operator["numRowsDroppedByWatermark"] for operator in operators)
+    has_others = len(operators) > sum(name.startswith(METRICS) for name in reported)
+    delays = _added(Lateness.of(row, on_disk) for row in observed)
     return MicroBatch(
         progress["name"] or str(progress["id"]),
         progress["batchId"],
@@ -160,10 +172,11 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
             name: (max if name in EXTENT else sum)(row.get(name, 0) for row in observed)
             for name in (*COUNTERS, IMPLAUSIBLE, *TIMERS, *OF_WARM_STARTS)
             if name in COUNTERS or any(name in row for row in observed)
-        },
-        sum(operator["memoryUsedBytes"] for operator in progress["stateOperators"]),
+        }
+        | {ELSEWHERE: dropped},
+        sum(operator["memoryUsedBytes"] for operator in operators),
         on_disk,
-        _added(Lateness.of(row, on_disk) for row in observed),
+        delays and replace(delays, dropped=dropped if has_others else None),
     )
 
 
@@ -218,14 +231,10 @@ def panel(batches: Sequence[MicroBatch]) -> str:
         ),
         ("late", f"{counts['late'] + counts['late_for_some']:,}, {late:,} since micro-batch {batches[0].number}"),
         *([("delay", str(delays))] if delays else []),
-        *(
-            (name.replace("_", " "), f"{counts[name]:,}")
-            for name in (*REFUSED[2:], IMPLAUSIBLE, *OF_WARM_STARTS)
-            if counts.get(name)
-        ),
+        *((name.replace("_", " "), f"{counts[name]:,}") for name in _IF_ANY if counts.get(name)),
     ]
     first = f"{now.query}: micro-batch {now.number}, {counted(now.records, 'record')}"
-    return "\n".join([first, *(f"  {name:<12}{text}" for name, text in rows)])
+    return "\n".join([first, *(f"  {f'{name} ':<12}{text}" for name, text in rows)])
 
 
 def _log_history(first: MicroBatch) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from slicing.errors import InvalidType, MissingRequirement, excerpt
 from slicing.spark.progress import MicroBatch, ProgressListener
-from slicing.stages.metrics import IMPLAUSIBLE, REFUSED, TIMERS
+from slicing.stages.metrics import ELSEWHERE, IMPLAUSIBLE, REFUSED, TIMERS
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -23,7 +23,7 @@ _COUNTERS = {
     "partials_read": "Partials that were read from the state",
     "partials_written": "Partials that were written to the state",
 }
-_REFUSED = (*REFUSED, IMPLAUSIBLE)
+_REFUSED = (*REFUSED, IMPLAUSIBLE, ELSEWHERE)
 
 
 class PrometheusCollector:

@@ -11,6 +11,8 @@ REFUSED = ("late", "late_for_some", "no_time", "no_window")
 """Refused records by cause, as the observed metrics name them."""
 IMPLAUSIBLE = "implausible"
 """The prefix of the metrics of records whose time `slicing.spark.plausible` has set to null; observed there."""
+ELSEWHERE = "dropped_by_other_operators"
+"""Rows behind the watermark that other stateful operators of the query drop; Spark's progress counts them."""
 EXTENT = ("open_windows", "slices")
 """The size of the state. All buckets have the same slices, so the metric is the maximum over buckets, not the sum."""
 COUNTERS = (*REFUSED, "partials_read", "partials_written", "results", *EXTENT)

@@ -1,10 +1,12 @@
 """What is said about the delay of the watermark: the value, its text, and the counters of a stream with a restart."""
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from streams import HOUR, MINUTE, SECOND, START, Output, record, source, table, times_of, write
+from pyspark.sql import functions as F
+from streams import HOUR, MINUTE, SECOND, START, Output, record, run, source, table, times_of, write
 
 import combinators as C
 from slicing import InvalidValue, Lateness, ProgressListener, group_by, hopping, lateness
@@ -53,6 +55,34 @@ DISORDER = [0] * 900 + [3 * SECOND] * 96 + [7 * MINUTE] * 3 + [640 * SECOND]
 )
 def test_it_says_what_another_delay_would_have_kept(required, delay, text):
     assert str(lateness_of(required, delay)) == text
+
+
+@pytest.mark.parametrize(
+    ("required", "dropped", "text"),
+    [
+        ([0] * 3, 0, "a delay of 1 min kept all of 3 records"),
+        (
+            [0] * 3,
+            1,
+            "a delay of 1 min kept all of 3 records that reached the windows; another operator dropped 1 record; its "
+            "delay is the watermark's",
+        ),
+        ([], 2, "no record has been counted yet; another operator dropped 2 records; its delay is the watermark's"),
+        (
+            [0, HOUR],
+            1200,
+            "a delay of 1 min kept 50 % of 2 records that reached the windows; 59 min more would have kept all; "
+            "another operator dropped 1,200 records; its delay is the watermark's",
+        ),
+    ],
+)
+def test_no_shorter_delay_is_advised_where_other_operators_drop_by_it_too(required, dropped, text):
+    found = replace(lateness_of(required, MINUTE, state=0), dropped=dropped)
+    assert str(found) == text
+    assert found.kept("1 minute") == sum(each <= MINUTE for each in required) / (len(required) + dropped)
+    assert found.delay_for(0) == timedelta(minutes=1), "what it drops with a shorter one is not known"
+    assert (found.delay_for(1) is None) == (dropped > 0)
+    assert str(found + found) == str(replace(lateness_of(required * 2, MINUTE, state=0), dropped=dropped * 2))
 
 
 def test_shares_and_delays():
@@ -144,3 +174,37 @@ def test_counters_of_a_stream_are_those_of_its_records_also_over_a_restart(spark
     assert listener.lateness(micro_batch(reports[0]).query) == found
     assert listener.lateness("other") is None
     assert found.delay_for(1) == timedelta(microseconds=max(needed))
+
+
+def deduplicated(spark, root):
+    return source(spark, root, "1 minute").dropDuplicatesWithinWatermark(["n"])
+
+
+def joined(spark, root):
+    """With the records of the other file, an hour around each."""
+    left, right = (source(spark, root, "1 minute") for _ in range(2))
+    right = right.selectExpr("n AS other", "ts AS at").withMetadata("at", right.schema["ts"].metadata)
+    near = "n = other AND at BETWEEN ts - INTERVAL 1 HOUR AND ts + INTERVAL 1 HOUR"
+    return left.join(right, F.expr(near)).drop("at", "other")
+
+
+@pytest.mark.parametrize(("before", "dropped"), [(deduplicated, 1), pytest.param(joined, 2, marks=pytest.mark.slow)])
+def test_records_that_another_operator_drops_are_counted(spark, tmp_path, before, dropped):
+    """The record of 00:05 is behind the watermark of 01:00, and of an open window of two hours."""
+    times = [HOUR, HOUR + MINUTE, 5 * MINUTE, 3 * HOUR + 20 * MINUTE]
+    write([table([record(1, START + time, n=number)]) for number, time in enumerate(times)], tmp_path)
+    windowed = group_by(before(spark, tmp_path), "world").window(hopping("2 hours", "1 hour"), time="ts")
+    (output,) = run(windowed.aggregate(records=C.count()))
+    found = {(start - START) // HOUR: row["records"] for (_, start), row in output.rows().items()}
+    assert found[0] == 2, "with the record of 00:05 there are 3"
+    reports = list(output.progress.values())
+    listener = ProgressListener(lines=False)
+    for each in reports:
+        listener.onQueryProgress(type("Event", (), {"progress": each}))
+    batches = [micro_batch(each) for each in reports]
+    said = f"another operator dropped {dropped} record{'s' * (dropped > 1)}; its delay is the watermark's"
+    assert str(lateness(reports)).endswith(said)
+    assert [each.line() for each in batches if f"{dropped:,} dropped by other operators" in each.line()]
+    (query,) = listener.totals
+    assert listener.totals[query]["dropped_by_other_operators"] == dropped
+    assert listener.totals[query]["late"] == 0

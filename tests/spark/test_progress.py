@@ -87,6 +87,7 @@ def test_gauges_are_plain_numbers_by_name():
         "watermark_lag_seconds": 120,
         "state_memory_bytes": 2 << 20,
         "state_disk_bytes": 1536,
+        "dropped_by_other_operators": 0,
         **COUNTS,
     }
 
@@ -99,10 +100,20 @@ def test_several_aggregations_of_a_query_are_added_up_but_for_the_extent_of_thei
     assert (found.in_memory, found.on_disk) == (4 << 20, 3072)
 
 
+def test_rows_that_any_operator_of_the_query_drops_are_counted():
+    """Also behind the windows, and those of several operators; what is not theirs is not in a query of windows only."""
+    operators = [{**OPERATOR, "numRowsDroppedByWatermark": count} for count in (0, 3, 1400)]
+    found = micro_batch(report(stateOperators=operators))
+    assert found.gauges()["dropped_by_other_operators"] == found.additions()["dropped_by_other_operators"] == 1403
+    assert "1,200 late for some, 1,403 dropped by other operators, 61 open windows" in found.line()
+    assert "dropped by other operators" not in micro_batch(report()).line()
+    assert "  dropped by other operators 1,403" in panel([found])
+
+
 def test_times_that_cannot_be_are_beside_the_other_counters_where_they_are_observed():
     both = {"slicing: a": COUNTS, "implausible: ts 1": {"implausible": 3}, "implausible: ts 2": {"implausible": 1400}}
     found = micro_batch(report(observedMetrics=both))
-    assert found.counts == COUNTS | {"implausible": 1403}
+    assert found.counts == COUNTS | {"implausible": 1403, "dropped_by_other_operators": 0}
     assert found.gauges()["implausible"] == 1403
     assert "1,200 late for some, 1,403 implausible, 61 open windows" in found.line()
     none = both | {"implausible: ts 1": {"implausible": 0}, "implausible: ts 2": {"implausible": 0}}

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 from rooms import ROOT
 from streams import MINUTE, SECOND, START, record, source, table, write
-from test_progress import COUNTS, report
+from test_progress import COUNTS, OPERATOR, report
 
 import combinators as C
 from slicing import InvalidType, MissingRequirement, ProgressListener, PrometheusCollector, group_by, hopping
@@ -53,7 +53,9 @@ def listener():
     found = ProgressListener(lines=False)
     for number in (3, 4):
         metrics = {"slicing: n": {**COUNTS, **DELAYS}, "implausible: ts 1": {"implausible": 2}}
-        found.onQueryProgress(SimpleNamespace(progress=report(batchId=number, observedMetrics=metrics)))
+        operators = [OPERATOR, {**OPERATOR, "numRowsDroppedByWatermark": 3}]
+        batch = report(batchId=number, observedMetrics=metrics, stateOperators=operators)
+        found.onQueryProgress(SimpleNamespace(progress=batch))
     return found
 
 
@@ -63,12 +65,12 @@ def test_counters_are_sums_and_gauges_the_newest(listener):
     assert named(found, "slicing_records_total") == 40_000
     assert named(found, "slicing_seconds_total") == 1.0
     assert named(found, "slicing_results_total") == 2 * COUNTS["results"]
-    causes = ("late", "late_for_some", "no_time", "no_window", "implausible")
-    assert [named(found, "slicing_refused_records_total", cause=each) for each in causes] == [10, 2400, 0, 0, 4]
+    causes = ("late", "late_for_some", "no_time", "no_window", "implausible", "dropped_by_other_operators")
+    assert [named(found, "slicing_refused_records_total", cause=each) for each in causes] == [10, 2400, 0, 0, 4, 6]
     assert named(found, "slicing_open_windows") == COUNTS["open_windows"]
     assert named(found, "slicing_watermark_lag_seconds") == 120
     assert named(found, "slicing_watermark_delay_seconds") == 120
-    assert named(found, "slicing_state_disk_bytes") == 1536
+    assert named(found, "slicing_state_disk_bytes") == 2 * 1536
     assert named(found, "slicing_longest_required_delay_seconds") == 8 * 24 * 3600
     buckets = [
         named(found, "slicing_required_delay_seconds_bucket", le=le) for le in ("0.0", "1.0", "604800.0", "+Inf")
