@@ -27,6 +27,7 @@ class Expected:
     def __init__(self, kind, trigger, grace, order, truth):
         self.kind, self.trigger, self.grace, self.order, self.truth = kind, trigger, grace, order, truth
         self.held, self.windows = defaultdict(list), {}  # by key
+        self.accepted = defaultdict(list)  # by key all records that were, whether or not they still matter
         self.watermark, self.now, self.last = 0, 0, {}
         # Windows that end by these times have fired when they closed, and accept no record any more.
         self.gone, self.refusing = -trigger.wait(grace), -grace
@@ -137,6 +138,7 @@ class Expected:
             for record in waiting:
                 if self.is_accepted(record):
                     self.held[record.key].append(record)
+                    self.accepted[record.key].append(record)
                     self.new.add(record.number)
                     again = not self.kind.separate
             waiting = [record for record in waiting if record.number not in self.new]
@@ -321,7 +323,7 @@ class Expected:
         ttl = self.kind.window.ttl
         for key in [key for key, last in self.last.items() if ttl is not None and last < self.now - ttl // 1000]:
             self.forgotten.add(key)
-            for each in (self.held, self.windows, self.waiting, self.emitted, self.last):
+            for each in (self.held, self.accepted, self.windows, self.waiting, self.emitted, self.last):
                 each.pop(key, None)
 
 

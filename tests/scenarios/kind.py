@@ -64,6 +64,7 @@ class Kind:
     keeps = False  # records matter even if their windows have closed
     counts_all = True  # rows count all records of a window that is open, not the new ones alone
     is_endless = True  # there is a window after each one
+    timed = False  # time alone decides on windows: one that has closed is what its records make
     gaps = (0,)  # what records bring beside their values
     takes_trees = False  # one may ask for a tree over slices
     late_details = True  # late rows say how many windows were closed, and which one was the first that accepted them
@@ -91,6 +92,20 @@ class Kind:
     def waits(self, record: Record, windows: dict[Place, list[Record]], is_open) -> bool:
         """Whether a record still counts towards an early firing: as long as a window is open that holds it."""
         return any(is_open(place) for place, held in windows.items() if record in held)
+
+    def looked_up(
+        self, windows: dict[Place, list[Record]], records: Sequence[Record], accepts
+    ) -> dict[Place, list[Record]]:
+        """What a lookup has to give of the windows of a key, which hold all of its records: those that accept some."""
+        return {place: held for place, held in windows.items() if held and accepts(place)}
+
+    def other(self, rng) -> "Kind | None":
+        """A kind whose windows have edges of this one's slices, None if there is no such kind."""
+        return None
+
+    def is_kept(self, edge: int) -> bool:
+        """Whether the slices on both sides of an edge stay apart, as long as they are stored."""
+        return True
 
     def is_valid(self, record: Record) -> bool:
         """Whether a record can be in a window at all."""
@@ -135,6 +150,7 @@ class Numbered(Kind):
     """Windows that time alone decides, one after another: a subclass gives the edges of each."""
 
     counts_all = False
+    timed = True
 
     @cached_property
     def numbers(self) -> dict[Place, int]:

@@ -16,6 +16,13 @@ class Counting(Kind):
         ends = range(advance, len(records) + 1, advance)
         return {Place(max(1, end - size + 1), end + 1): list(records[max(0, end - size) : end]) for end in ends}
 
+    def looked_up(self, windows, records, accepts):
+        """The windows that are not full, with the records that they have so far."""
+        size, advance = self.window.size, self.window.advance
+        ends = range(len(records) // advance * advance + advance, len(records) + size, advance)
+        found = {Place(max(1, end - size + 1), len(records) + 1): records[max(0, end - size) :] for end in ends}
+        return {place: held for place, held in found.items() if held}
+
     def closed(self, place, until):
         """A window is full when its last record comes."""
         return True

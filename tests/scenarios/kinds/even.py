@@ -15,6 +15,9 @@ class Even(Numbered):
         window = Hopping(size * MS, advance * MS, offset * MS)
         return cls(window, begin, advance * MS, size * MS)
 
+    def other(self, rng):
+        return over_edges(rng, self.window.advance // MS, self.window.offset // MS)
+
     def edges(self, number):
         start = self.window.offset + number * self.window.advance
         return Place(start, start + self.window.size)
@@ -22,6 +25,12 @@ class Even(Numbered):
     def near(self, time):
         first, last = ((time - back - self.window.offset) // self.window.advance for back in (self.window.size, 0))
         return range(first - 1, last + 2)
+
+
+def over_edges(rng, distance, offset):
+    """Any windows whose edges are some of those that are so far apart, in milliseconds."""
+    size, advance = distance * rng.randrange(1, 12), distance * rng.choice([1, 1, 2, 3])
+    return Even.of(size, advance, (offset + distance * rng.randrange(3)) % advance)
 
 
 def some(rng):

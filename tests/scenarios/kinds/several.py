@@ -16,6 +16,7 @@ class Several(Kind):
     """Kinds that share slices."""
 
     counts_all = False
+    timed = True
 
     @property
     def parts(self):

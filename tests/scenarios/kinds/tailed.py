@@ -8,7 +8,7 @@ from slicing.windows.window import hopping
 
 from ..kind import CONTENTS, MS, Numbered, Place
 from .calendar import BERLIN, EPOCH, HOUR, LORD_HOWE, SPRING, instant
-from .even import Even
+from .even import Even, over_edges
 from .several import several
 
 
@@ -21,6 +21,14 @@ class Coarse(Numbered):
         texts = {name: f"{value} milliseconds" for name, value in lengths.items()}
         window = hopping(f"{size} milliseconds", **texts)
         return cls(window, begin, advance * MS, (size + tail) * MS, (size * MS, advance * MS, tail * MS, offset * MS))
+
+    def other(self, rng):
+        _, advance, tail, offset = (each // MS for each in self.spec)
+        return over_edges(rng, rng.choice([advance, tail]), offset)
+
+    def is_kept(self, edge):
+        _, _, tail, offset = self.spec
+        return (edge - offset) % tail == 0
 
     def edges(self, number):
         size, advance, tail, offset = self.spec

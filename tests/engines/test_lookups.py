@@ -1,0 +1,47 @@
+"""Lookups between the micro-batches of every kind of windows under every trigger, against the records so far."""
+
+import random
+from collections import Counter
+from itertools import product
+
+import pytest
+from scenarios.kind import PARTIALS
+from scenarios.lookups import Lookups
+from scenarios.streams import stream
+from test_scenarios import TRIGGERS, in_turns, of_any_size, scenario
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("some", [range(1), pytest.param(range(1, 20), marks=pytest.mark.long)], ids=["one", "more"])
+@pytest.mark.parametrize(("kind", "content", "trigger"), list(in_turns(3)))
+def test_lookups_are_those_of_the_records_so_far(kind, content, trigger, some, monkeypatch):
+    for seed in some:
+        rng = random.Random(f"{kind} {content} {trigger} {seed} lookups")
+        with monkeypatch.context() as patch:
+            of_any_size(rng, patch)
+            try:
+                run(rng, scenario(rng, kind, content, TRIGGERS[trigger]), batches=14 if content == PARTIALS else 8)
+            except Exception as error:
+                error.add_note(f"with seed {seed}")
+                raise
+
+
+def run(rng, made, **options):
+    """A random stream with lookups between its micro-batches, which change nothing for those that follow."""
+    lookups = Lookups(made)
+    for records, watermark, now in stream(rng, made.kind, **options):
+        made.step(records, watermark, now, partitions=rng.choice([1, 2]))
+        if rng.random() < 0.5:
+            lookups.check(rng)
+    made.drain()
+
+
+def test_lookups_find_what_they_are_for():
+    """Open windows and closed ones, windows that the query does not have, and some that are not whole."""
+    seen = Counter()
+    for kind, trigger in product(("hopping", "tail, any", "sessions"), ("close", "update")):
+        rng = random.Random(f"{kind} {trigger}")
+        made = scenario(rng, kind, PARTIALS, TRIGGERS[trigger])
+        run(rng, made)
+        seen += made.seen
+    assert min(seen[each] for each in ("looked up", "looked up, closed", "looked up, other", "looked up, in part")) > 50
