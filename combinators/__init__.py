@@ -4,6 +4,8 @@ Some have several names, like Spark's functions of the same meaning: `avg` is `m
 Spark Column: `sum(F.col("amount") * 2)`.
 """
 
+from typing import Any
+
 from combinators import _common
 from combinators.collected import collect_list, collect_set, first_n, last_n, string_agg
 from combinators.counts import count
@@ -18,6 +20,7 @@ from combinators.pairs import corr, covar_pop, covar_samp, regr_intercept, regr_
 from combinators.quantiles import approx_percentile, median, percentile, percentile_relative
 from combinators.rates import counter_rate, delta, ewma, ohlc, time_in_state, time_weighted_mean
 from combinators.sums import mean, sum
+from slicing.hints import no_name
 
 # The public functions are wrapped to print as their call; the originals stay in their modules for doctests.
 for _each in [name for name, value in globals().items() if callable(value) and name != "struct"]:
@@ -94,3 +97,23 @@ __all__ = [
     "variance",
     "variance_pop",
 ]
+
+_MEANT = {
+    "quantile": 'It is `C.percentile("x", 0.5)`; of many values, `C.approx_percentile("x", 0.5)`.',
+    "approx_quantile": 'It is `C.approx_percentile("x", 0.5)`.',
+    "nunique": 'It is `C.count_distinct("x")`; of many values, `C.approx_count_distinct("x")`.',
+    "size": "It is `C.count()`.",
+    "sum_distinct": 'There is none; `C.collect_set("x")` has the values.',
+    "first_value": 'It is `C.first("x")`.',
+    "last_value": 'It is `C.last("x")`.',
+    "arg_max": 'It is `C.max_by("x", "by")`.',
+    "arg_min": 'It is `C.min_by("x", "by")`.',
+    "list": 'It is `C.collect_list("x")`.',
+    "set": 'It is `C.collect_set("x")`.',
+    "lag": 'A window has all its records: `C.last_n("x", 2)` has the last two values, `C.delta("x")` their difference.',
+}
+"""Names in other libraries, each with the call here."""
+
+
+def __getattr__(name: str) -> Any:
+    raise no_name("combinators", name, _MEANT, __all__)

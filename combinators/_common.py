@@ -14,6 +14,7 @@ from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of
 from slicing.aggregates.migration_hints import written
 from slicing.errors import InvalidType, Remedy, Topic
+from slicing.hints import hinted
 
 Array: TypeAlias = npt.NDArray[Any]
 P = ParamSpec("P")
@@ -79,4 +80,4 @@ def printed(combinator: Callable[P, R]) -> Callable[P, R]:
             else made
         )
 
-    return call
+    return hinted(call, "C.", written)

@@ -4,9 +4,11 @@ Each public name imports its module on first use. Errors need nothing else, wind
 """
 
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 from slicing import errors
+from slicing.hints import hinted, no_name
 
 if TYPE_CHECKING:
     from slicing import laws as laws
@@ -136,6 +138,15 @@ _HOMES = {
     "windows.window": ("Hopping", "Window", "by_edges", "cumulating", "hopping", "tumbling"),
 }
 """The modules that define the public names; names that are not listed are defined in `errors`."""
+_MEANT = {
+    "window": "It is `.window(...)` of a grouping, and its arguments are `hopping(...)`, `tumbling(...)` and so on.",
+    "session_window": 'It is `session("5 minutes")`.',
+    "slide": 'It is `hopping("1 hour", advance="1 minute")`.',
+    "rolling": 'It is `hopping("1 hour", advance="1 minute")`, or `sliding("1 hour")` at the times of records.',
+    "resample": 'It is `tumbling("1 hour")`.',
+    "count_window": "It is `counting(100)`.",
+}
+"""Names in other libraries, each with the call here."""
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -143,8 +154,10 @@ def __getattr__(name: str) -> Any:
     if name == "laws":
         return import_module("slicing.laws")
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_name("slicing", name, _MEANT, __all__)
     value = getattr(import_module(f"slicing.{_HOME[name]}") if name in _HOME else errors, name)
+    if isfunction(value) and name in _HOME:
+        value = hinted(value, shown=import_module("slicing.aggregates.migration_hints").written)
     globals()[name] = value  # later look-ups find it without this function
     return value
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.migration_hints import OF_DEFINED
-from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, check_flag
+from slicing.errors import InvalidType, InvalidValue, check_flag
+from slicing.hints import no_name
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS
 from slicing.windows.sets import windows_of_call
@@ -96,7 +97,7 @@ class Definition:
         return made if self.history is None else f"{made}.{self.history}"
 
     def __getattr__(self, name: str) -> Any:
-        raise no_method("a definition", name, OF_DEFINED)
+        raise no_name("a definition", name, OF_DEFINED, dir(type(self)))
 
     def __call__(self, df: DataFrame) -> DataFrame:
         """Return the windows of a DataFrame, as `on(df).dataframe()`; for `df.transform(definition)`.
@@ -445,10 +446,3 @@ def check_frame(df: Any, call: str, form: str) -> None:
     elif df is None:
         remedy = "`show`, `start` and the like return none."
     raise InvalidType(f"`{call}` takes a DataFrame of Spark; got {kind}. {remedy}")
-
-
-def no_method(what: str, name: str, known: Mapping[str, str]) -> AttributeError:
-    """Return the error for a missing method, with a remedy if other libraries have a method of this name."""
-    if name.startswith("_") or name not in known:
-        return AttributeError(f"{what} has no `{name}`")
-    return NoSuchMethod(f"{what} has no `{name}`. {known[name]}")

@@ -15,11 +15,13 @@ from slicing.aggregates.migration_hints import (
     is_window,
     refusal,
     remedy,
+    sparks_window,
     written,
 )
 from slicing.assembly.choice import EAGER, TREES
-from slicing.definition import Definition, check_frame, is_frame, no_method
+from slicing.definition import Definition, check_frame, is_frame
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
+from slicing.hints import no_name
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import ADAPTS, REFUSE
 from slicing.triggers.emission import ON_CLOSE, Emission
@@ -105,7 +107,7 @@ class Grouped:
         return f"group_by({', '.join([*frame, *map(written, self.keys)])})"
 
     def __getattr__(self, name: str) -> Any:
-        raise no_method("a grouping without windows", name, OF_GROUPED)
+        raise no_name("a grouping without windows", name, OF_GROUPED, dir(type(self)))
 
     def window(self, *windows: Window | Time, time: Time = None, long: bool = False, **named: Window) -> Windowed:
         """Assign each record to windows, by its time: a timestamp column, on bounded input also a timestamp_ntz column.
@@ -124,6 +126,11 @@ class Grouped:
         >>> group_by("user").window(short=tumbling("1 minute"), day=hopping("1 day", "1 minute"), time="ts")
         group_by('user').window(short=tumbling('1 minute'), day=hopping('1 day', advance='1 minute'), time='ts')
         """
+        if meant := sparks_window(windows):
+            raise InvalidType(
+                "`window` takes windows as values, and the time after them; got the arguments of Spark's `window`. "
+                f"Write `.window({meant})`."
+            )
         if time is None and windows and _is_time(windows[-1]):
             *windows, time = windows  # type: ignore[assignment]
         if not isinstance(long, bool):
@@ -214,7 +221,7 @@ class Windowed:
         return f"{Grouped(self.df, self.keys)!r}.window({windows}{time}){''.join(options)}"
 
     def __getattr__(self, name: str) -> Any:
-        raise no_method("a windowed grouping", name, OF_WINDOWED)
+        raise no_name("a windowed grouping", name, OF_WINDOWED, dir(type(self)))
 
     def emit(self, emission: Emission | UserTrigger) -> Windowed:
         """Choose when windows fire: `on_close()` (the default), `on_update()`, `on_change()` or `early(...)`.

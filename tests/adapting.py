@@ -95,7 +95,7 @@ POOL = [
     hopping("5 seconds", "1 second"),
     hopping("12 seconds", "4 seconds"),
     hopping("20 seconds", "1 second"),
-    hopping("6 seconds", "3 seconds", "1 second"),
+    hopping("6 seconds", "3 seconds", offset="1 second"),
     tumbling("1 second"),
     tumbling("20 seconds"),
     cumulating("24 seconds", step="2 seconds"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from slicing.errors import excerpt
 
 _CALL = re.compile(r"(\w+)\((\w*)\)")
+_WINDOW = re.compile(r"(window|session_window)\((.*?), ('.*)\)")
+_TEXT = re.compile("'([^']*)'")
 _BY_NAME = 'Results have names and are combinators: `aggregate(orders=C.count(), spent=C.sum("amount"))`'
 
 
@@ -31,6 +33,26 @@ def is_window(value: Any) -> bool:
 def text_of(column: Any) -> str:
     """Return a Column's text as Spark prints it; a name is returned unchanged."""
     return column if isinstance(column, str) else str(column).removeprefix("Column<'").removesuffix("'>")
+
+
+def sparks_window(given: Sequence[Any]) -> str:
+    """Return the arguments of `.window` that were meant by those of Spark's `window`, or by its Column; "" for others.
+
+    >>> sparks_window(["ts", "1 hour", "1 minute"])
+    "hopping('1 hour', advance='1 minute'), time='ts'"
+    """
+    call = _WINDOW.match(text_of(given[0])) if len(given) == 1 and is_window(given[0]) else None
+    if call:
+        given = [call[2], *_TEXT.findall(call[3])]
+        if call[1] == "session_window":
+            return f"session({', '.join(map(repr, given[1:]))}), time={given[0]!r}"
+    if not (1 < len(given) < 5 and all(isinstance(each, str) for each in given)):
+        return ""
+    time, size, *more = given
+    shift = "" if not more[1:] or more[1].startswith("0 ") else f", offset={more[1]!r}"
+    if more and more[0] != size:
+        return f"hopping({size!r}, advance={more[0]!r}{shift}), time={time!r}"
+    return f"tumbling({size!r}{shift}), time={time!r}"
 
 
 def written(value: Any) -> str:
@@ -80,10 +102,12 @@ OF_WINDOWED = {
     "apply": "Functions of your own are an aggregate: `.aggregate(init, agg, combine)`.",
     "group_by": "Grouping comes first: `group_by(df, *keys).window(...)`.",
     "groupBy": "Grouping comes first: `group_by(df, *keys).window(...)`.",
+    "groupby": "Grouping comes first: `group_by(df, *keys).window(...)`.",
     "pivot": "Pivot what comes out, by `groupBy(...).pivot(...)` on a bounded DataFrame, or use `where=` of results.",
     "trigger": "That is of `writeStream`, when the query is started; `.emit(...)` says when windows fire.",
     "allowed_lateness": 'It is `.grace("1 hour").emit(on_close(corrections=True))`. `.grace` alone fires later.',
     "side_output_late_data": 'It is `.late("records")`, before the results.',
+    "rolling": 'It is a kind of windows: `.window(hopping("1 hour", advance="1 minute"), time="ts")`.',
     "reduce": 'It is a result: `.aggregate(total=C.reduce(lambda a, b: a + b, "amount"))`.',
     "evictor": "It is `.evict(keep_last(10))`, before `process`.",
     "where": 'Records are chosen before, `group_by(df.where(...))`, or by result, `C.count(where="paid")`.',
@@ -98,6 +122,9 @@ OF_WINDOWED |= dict.fromkeys(
 OF_GROUPED = dict.fromkeys(
     ("agg", "aggregate", "count", "sum", "avg", "mean", "min", "max", "apply", "emit", "grace", "late", "explain"),
     'Windows come first: `.window(tumbling("1 hour"), time="ts").aggregate(orders=C.count())`.',
+)
+OF_GROUPED |= dict.fromkeys(
+    ("groupBy", "groupby", "group_by"), "It has its keys: `group_by(df, *keys)`; `.window(...)` is next."
 )
 OF_GROUPED |= {
     name: f'Windows are values: `from slicing import {name}`, then `.window({name}(...), time="ts")`.'

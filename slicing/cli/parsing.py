@@ -158,7 +158,7 @@ def _windows(given: argparse.Namespace) -> list[Window]:
     tails = _of_each("tail", given.tail, sizes) or ["none"] * len(sizes)
     options = {"gaps": given.gaps, "zone": given.zone}
     windows = [
-        hopping(size, advance, offset, tail=None if tail == "none" else tail, **options)
+        hopping(size, advance, offset=offset, tail=None if tail == "none" else tail, **options)
         for size, advance, tail in zip(sizes, advances, tails, strict=True)
     ]
     windows_of_call(windows, {}, long=False)  # refuses windows that could not be told apart
@@ -182,7 +182,7 @@ def _cumulating(given: argparse.Namespace, offset: str | int) -> Window:
         )
     if len(given.size) > 1:
         raise InvalidValue(f"`--cumulate` goes with one --size; got {len(given.size)}. Run it once for each.")
-    return cumulating(given.size[0], given.cumulate, offset, zone=given.zone)
+    return cumulating(given.size[0], given.cumulate, offset=offset, zone=given.zone)
 
 
 def _by_records(given: argparse.Namespace) -> Window | None:

@@ -15,6 +15,7 @@ from slicing.cli.json_files import load_json, stream_json
 from slicing.cli.loading import BAD
 from slicing.cli.parquet_files import load_parquet, stream_parquet
 from slicing.errors import InvalidType, InvalidValue
+from slicing.hints import no_column
 from slicing.spark.columns import quoted
 
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -61,7 +62,7 @@ def instants(frame: DataFrame, column: str, unit: str = "") -> Column:
     """
     kind = dict(frame.dtypes).get(column)
     if kind is None:
-        raise InvalidValue(f"time column `{column}` does not exist; the columns are {', '.join(frame.columns)}.")
+        raise no_column("time column", column, frame.columns)
     if kind in (*_MOMENTS, "date"):
         if unit:
             raise InvalidValue(f"`--time-unit` is for numbers; time column `{column}` is a {kind}. Leave it out.")

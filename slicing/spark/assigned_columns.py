@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
 from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.hints import no_column
 from slicing.spark.columns import quoted
 from slicing.spark.late import DELAY
 from slicing.spark.names import Names
@@ -109,7 +110,7 @@ def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
     """Return the records, one row for each of their windows. Raises InvalidValue and InvalidType."""
     for what, name in (("time column", time), *(("column", name) for name in window.values)):
         if name not in df.columns:
-            raise InvalidValue(f"{what} `{name}` of {window} does not exist; the columns are {', '.join(df.columns)}.")
+            raise no_column(f"{what} of {window}", name, df.columns)
     field = df.schema[time]
     if not isinstance(field.dataType, T.TimestampType):
         raise InvalidType(

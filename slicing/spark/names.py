@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from slicing.aggregates.migration_hints import is_column, text_of
 from slicing.errors import InvalidType, InvalidValue, shortened
+from slicing.hints import no_column
 from slicing.spark.columns import Key, quoted
 from slicing.spark.declared import Declared
 
@@ -93,9 +94,8 @@ class Names:
             return found[0]
         if self._called(name.partition(".")[0]) and "." in name:
             return self._of_column(F.col(name), what)
-        known = ", ".join(self.given_schema.names)
-        expression = "" if name.isidentifier() else f" An expression {remedy.format(name)}"
-        raise InvalidValue(f"{what} `{shortened(name)}` does not exist; the columns are {known}.{expression}")
+        expression = "" if name.isidentifier() else f"An expression {remedy.format(name)}"
+        raise no_column(what, name, self.given_schema.names, expression)
 
     def _called(self, name: str) -> list[str]:
         """The columns of the call's DataFrame with this name."""

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.errors import InvalidType, InvalidValue
+from slicing.hints import no_column
 from slicing.spark.columns import check_time_type, quoted
 from slicing.spark.late import DELAY
 from slicing.stages.metrics import IMPLAUSIBLE
@@ -61,10 +62,7 @@ def _resolved(df: DataFrame, time: str) -> T.StructField:
     plain = time[1:-1].replace("``", "`") if len(time) > 2 and time[0] == time[-1] == "`" else time
     found = [field for field in fields if field.name == plain or (not exact and field.name.lower() == plain.lower())]
     if not found:
-        raise InvalidValue(
-            f"time column `{time}` does not exist; the columns are {', '.join(df.columns)}. "
-            "Take a field of a struct into a column of its own first."
-        )
+        raise no_column("time column", time, df.columns, "Take a field of a struct into a column of its own first.")
     if len(found) > 1:
         raise InvalidValue(f"time column `{time}` is ambiguous: {len(found)} columns have this name. Rename one.")
     return found[0]

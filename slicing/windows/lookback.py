@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from slicing.errors import InvalidValue, check_flag, excerpt
+from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
+from slicing.hints import no_keyword
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import several
@@ -79,18 +80,36 @@ def lookbacks(length: Duration | None, named: Mapping[str, Duration], inclusive:
     """
     check_flag(inclusive, "`inclusive` says whether records at the instant itself count")
     if (length is None) == (not named):
-        found = "both" if named else "neither"
+        given = ", ".join([excerpt(length), *(f"{name}={excerpt(value)}" for name, value in named.items())])
         raise InvalidValue(
-            f"`features_at` takes either one length or several by name; got {found}. Write for example "
-            '`features_at(spine, "1 hour", time="ts")` or `features_at(spine, hour="1 hour", day="1 day", time="ts")`.'
+            f"`features_at` takes either one length or several by name; got {given if named else 'none'}. "
+            + (_known(named) or _FORMS)
         )
     if length is not None:
         return Lookbacks((_length("length", length),), None, inclusive)
     return Lookbacks(tuple(_length(*each) for each in named.items()), tuple(named), inclusive)
 
 
+_FORMS = (
+    'Write for example `features_at(spine, "1 hour", time="ts")` or '
+    '`features_at(spine, hour="1 hour", day="1 day", time="ts")`.'
+)
+
+
+def _known(named: Iterable[str]) -> str:
+    """Return the remedy for keywords of other libraries among the names of lengths; "" without one."""
+    return next(filter(None, (no_keyword("features_at", name) for name in named)), "")
+
+
 def _length(name: str, duration: Duration) -> int:
-    length = microseconds(duration, name)
+    try:
+        length = microseconds(duration, name)
+    except (InvalidValue, InvalidType):
+        if remedy := _known([name]):
+            raise InvalidType(
+                f"`features_at` takes lengths by name; got {name}={excerpt(duration)}. {remedy}"
+            ) from None
+        raise
     if length <= 0:
         raise InvalidValue(f"`{name}` must be positive; got {excerpt(duration)}. It says how far back records count.")
     if length > MOST_LENGTH:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import cast
 
 from slicing.errors import CallText, InvalidType, InvalidValue, Remedy, Topic, excerpt
+from slicing.hints import no_keyword
 from slicing.windows.families.several import (
     Several,
     end_together,
@@ -80,11 +81,13 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     Raises InvalidType for an argument that is not a window. Raises InvalidValue for no window, for both forms at once,
     for unnamed windows with the same interval, and for wide rows of windows that are not aligned.
     """
-    for window in (*given, *named.values()):
+    for name, window in (*((None, each) for each in given), *named.items()):
         if not isinstance(window, Window):
+            remedy = no_keyword("window", name) if name else ""
             raise InvalidType(
                 "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding`, `counting`, "
-                f"`unbounded`, `by_edges` or `assigned_by`; got {excerpt(window)}."
+                f"`unbounded`, `by_edges` or `assigned_by`; got {f'{name}=' if name else ''}{excerpt(window)}."
+                f"{remedy and ' ' + remedy}"
             )
     if given and named:
         raise InvalidValue(

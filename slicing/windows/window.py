@@ -171,8 +171,8 @@ class Timed(Window):
 def hopping(
     size: Duration,
     advance: Duration,
-    offset: Duration | int = 0,
     *,
+    offset: Duration | int = 0,
     gaps: bool = False,
     zone: str | None = None,
     tail: Duration | None = None,
@@ -264,7 +264,7 @@ def _with_tail(
     return _timed(family, "hopping", size=size, advance=advance, tail=tail, offset=shift, zone=zone)
 
 
-def tumbling(size: Duration, offset: Duration | int = 0, *, zone: str | None = None) -> Window:
+def tumbling(size: Duration, *, offset: Duration | int = 0, zone: str | None = None) -> Window:
     """Return windows of `size` that do not overlap: `hopping(size, advance=size)`.
 
     In a zone: days, weeks, months, quarters or years by its wall clock, or clock units that divide the day. Cost: one
@@ -278,10 +278,10 @@ def tumbling(size: Duration, offset: Duration | int = 0, *, zone: str | None = N
     """
     if zone is not None:
         return _timed(hopping_family(size, size, offset, zone), "tumbling", size=size, zone=zone)
-    return hopping(size, size, offset)
+    return hopping(size, size, offset=offset)
 
 
-def cumulating(size: Duration, step: Duration, offset: Duration | int = 0, *, zone: str | None = None) -> Window:
+def cumulating(size: Duration, step: Duration, *, offset: Duration | int = 0, zone: str | None = None) -> Window:
     """Return windows that begin every `size` and end at each `step` after that: the day up to now, at every minute.
 
     `[k * size, k * size + i * step)` for i = 1 .. size / step, shifted by `offset`, or by the wall clock of `zone`. A

@@ -467,9 +467,9 @@ def errors_of_the_library(spark):
     frame = spark.createDataFrame([], "ts timestamp, symbol string, tags array<string>, m map<string,int>, v variant")
     windowed = group_by(frame, "symbol").window(tumbling("1 hour"), time="ts")
     calls = [
-        lambda: hopping("1 minute", "1 hour", "5 seconds"),
+        lambda: hopping("1 minute", "1 hour", offset="5 seconds"),
         lambda: hopping("1 hour", "0 seconds"),
-        lambda: hopping("1 hour", "1 minute", "90 seconds"),
+        lambda: hopping("1 hour", "1 minute", offset="90 seconds"),
         lambda: hopping("1 hour", 7),
         lambda: group_by(frame, "tags").window(tumbling("1 hour"), time="ts").aggregate(n=result_of("count()")[1]),
         lambda: group_by(frame, "ts", "TS").window(tumbling("1 hour"), time="ts").aggregate(n=result_of("count()")[1]),
@@ -509,7 +509,7 @@ def test_remedies_are_those_of_the_command_line(spark, capsys):
             lambda: cumulating("1 month", "1 week", zone="UTC"),
             'For example "1 month" with --cumulate "1 day".',
         ),
-        (lambda: cumulating("1 day", "1 hour", "2 days"), '--offset "0 seconds" makes the same windows.'),
+        (lambda: cumulating("1 day", "1 hour", offset="2 days"), '--offset "0 seconds" makes the same windows.'),
         (
             lambda: windows_of_call([hopping("7 days", "1 day", zone="UTC")] * 2, {}, long=False),
             '--size "7 days" --advance "1 day" --zone "UTC" make windows of the same interval, whose rows could not be '
@@ -517,7 +517,10 @@ def test_remedies_are_those_of_the_command_line(spark, capsys):
         ),
         (lambda: hopping("1 month", "1 day"), 'Write for example --zone "Europe/Berlin" or --zone "UTC".'),
         (lambda: hopping("1 month", "1 day", zone="UTC"), '"7 days" with --advance "1 day".'),
-        (lambda: hopping("1 day", "1 day", "1 hour", zone="UTC"), 'got --offset "1 hour". Leave out one of them.'),
+        (
+            lambda: hopping("1 day", "1 day", offset="1 hour", zone="UTC"),
+            'got --offset "1 hour". Leave out one of them.',
+        ),
         (lambda: session("7 moons"), "Known are microsecond, millisecond, second, minute, hour, day, week."),
     ],
 )

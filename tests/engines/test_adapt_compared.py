@@ -26,7 +26,11 @@ POOL = [FIVE, THREE, TWENTY, tumbling("1 second")]
 """Windows of which one ends at each second."""
 MANY = [hopping(f"{length} seconds", "1 second") for length in (1, 2, 3, 4, 5, 6, 8, 12, 20)]
 """More windows, of which many are whole only after a while, so that another change finds them lacking."""
-COARSE = [hopping("8 seconds", "4 seconds"), hopping("6 seconds", "4 seconds", "2 seconds"), tumbling("4 seconds")]
+COARSE = [
+    hopping("8 seconds", "4 seconds"),
+    hopping("6 seconds", "4 seconds", offset="2 seconds"),
+    tumbling("4 seconds"),
+]
 """Windows that end together, and of which some have edges where others have none."""
 NAMES = ["rows", "total", "most", "mean", "least"]
 

@@ -32,7 +32,7 @@ from slicing.stages.labels import labels_of
 
 pytestmark = pytest.mark.slow
 
-WINDOW = hopping("30 minutes", "2 minutes", "-30 seconds")
+WINDOW = hopping("30 minutes", "2 minutes", offset="-30 seconds")
 PARTITIONS = "spark.sql.shuffle.partitions"
 FILES = 6
 

@@ -211,14 +211,14 @@ OTHERS = {
     "hopping": [
         hopping("7 seconds", "1 second"),
         tumbling("3 seconds"),
-        hopping("5 seconds", "2 seconds", "1 second"),
+        hopping("5 seconds", "2 seconds", offset="1 second"),
         cumulating("10 seconds", step="2 seconds"),
         by_edges([BEGIN, BEGIN + 9 * SECOND], [BEGIN + 20 * SECOND, BEGIN + 31 * SECOND]),
         windows_of_call([tumbling("2 seconds"), hopping("6 seconds", "3 seconds")], {}, False),
     ],
     "tumbling": [tumbling("10 seconds"), hopping("15 seconds", "5 seconds")],
     "several": [hopping("4 seconds", "4 seconds"), tumbling("8 seconds")],
-    "few slices": [tumbling("3 seconds", "1 second")],
+    "few slices": [tumbling("3 seconds", offset="1 second")],
     "cumulating": [tumbling("2 seconds"), hopping("6 seconds", "2 seconds")],
 }
 

@@ -206,7 +206,7 @@ def test_the_first_whole_slice_is_after_the_merged_one_in_which_a_result_was_add
 TAILED = hopping("12 seconds", "2 seconds", tail="4 seconds")
 DROPPED = {
     "tumbling": ([tumbling("1 second")], [tumbling("4 seconds")]),
-    "hopping": ([hopping("6 seconds", "1 second")], [hopping("12 seconds", "4 seconds", "2 seconds")]),
+    "hopping": ([hopping("6 seconds", "1 second")], [hopping("12 seconds", "4 seconds", offset="2 seconds")]),
     "one of several": ([tumbling("3 seconds"), tumbling("4 seconds")], [tumbling("4 seconds")]),
     "beside a tail": ([TAILED, tumbling("1 second")], [TAILED]),
 }

@@ -49,7 +49,9 @@ class Shape:
 SHAPES = {
     "tumbling, no delay": Shape(tumbling("1 minute")),
     "hour by minute": Shape(hopping("1 hour", "1 minute"), delay=90 * SECOND),
-    "not a multiple, negative offset": Shape(hopping("10 minutes", "3 minutes", "-50 seconds"), edge=10 * SECOND),
+    "not a multiple, negative offset": Shape(
+        hopping("10 minutes", "3 minutes", offset="-50 seconds"), edge=10 * SECOND
+    ),
     "grace against more delay, three layers": Shape(
         hopping("20 minutes", "1 minute"), MINUTE, 2 * MINUTE + SECOND // 2, "three_layer"
     ),
@@ -58,8 +60,8 @@ VERSIONS = ("hour by minute",)
 """What every version of Spark is tested with."""
 LONG_SHAPES = [
     *SHAPES.values(),
-    Shape(hopping("7 minutes", "5 minutes", "2 minutes"), delay=10 * MINUTE),  # few slices, shifted
-    Shape(hopping("2 hours", "7 minutes", "3 minutes"), 5 * MINUTE, MINUTE),
+    Shape(hopping("7 minutes", "5 minutes", offset="2 minutes"), delay=10 * MINUTE),  # few slices, shifted
+    Shape(hopping("2 hours", "7 minutes", offset="3 minutes"), 5 * MINUTE, MINUTE),
 ]
 
 

@@ -287,7 +287,9 @@ def window_of(case, **other):
     given = {
         name: timedelta(milliseconds=length) for name, length in (case["window"] | other).items() if name != "kind"
     }
-    return windows_window.hopping(given["size"], given.get("advance", given["size"]), given.get("offset", timedelta(0)))
+    return windows_window.hopping(
+        given["size"], given.get("advance", given["size"]), offset=given.get("offset", timedelta(0))
+    )
 
 
 def next_end(window, record, end):

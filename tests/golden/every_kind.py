@@ -97,7 +97,7 @@ def _set(*windows, **named):
 
 WINDOWS = {
     "hopping": (hopping("20 seconds", "1 second"), SECOND),
-    "few slices": (hopping("6 seconds", "3 seconds", "1 second"), SECOND),
+    "few slices": (hopping("6 seconds", "3 seconds", offset="1 second"), SECOND),
     "gaps": (hopping("3 seconds", "4 seconds", gaps=True), SECOND),
     "tumbling": (tumbling("5 seconds"), SECOND),
     "cumulating": (cumulating("24 seconds", step="2 seconds"), SECOND),

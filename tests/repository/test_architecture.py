@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Each room may import those of the lines above its own, and itself; not its neighbours of the same line.
 ROOMS = (
     {"slicing.errors", "slicing.profiling", "slicing.drawing"},
+    {"slicing.hints"},
     {"slicing.windows", "slicing.aggregates"},
     {"slicing.content"},
     {"slicing.assembly", "slicing.state"},
@@ -146,6 +147,7 @@ INSIDE = {
 }
 ALONE = {
     "slicing.errors",
+    "slicing.hints",
     "slicing.profiling",
     "slicing.laws",
     "slicing.definition",
@@ -162,6 +164,7 @@ COMBINATORS_MAY_IMPORT = {
     "slicing.aggregates.migration_hints",
     "slicing.content.hashing",
     "slicing.errors",
+    "slicing.hints",
 }
 
 

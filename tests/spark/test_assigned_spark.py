@@ -376,7 +376,7 @@ def test_what_is_not_built_is_refused(spark, tmp_path, capsys):
             call()
     with pytest.raises(InvalidValue, match="remembers keys and windows that time decides"):
         windows.process(summed, returns="n long", columns="n", key_state="n long")
-    with pytest.raises(InvalidValue, match=r"column `other` of assigned_by.* does not exist; the columns are"):
+    with pytest.raises(InvalidValue, match=r"column of assigned_by.* `other` does not exist; the columns are"):
         grouped.window(assigned_by(odd, columns="other"), time="ts").aggregate(n=C.count())
     with pytest.raises(InvalidValue, match=r"`time` of .* is the name of a column"):
         grouped.window(assigned_by(odd, columns="n"), time=processing_time()).aggregate(n=C.count())

@@ -53,12 +53,14 @@ class Shape:
 BEFORE_1970 = -START - HOUR
 SHAPES = {
     "tumbling around 1970": Shape(tumbling("1 minute"), BEFORE_1970),
-    "hour by minute, negative offset": Shape(hopping("1 hour", "1 minute", "-10 seconds")),
-    "not a multiple, before 1970": Shape(hopping("10 minutes", "3 minutes", "100 seconds"), 2 * BEFORE_1970),
-    "few slices, shifted": Shape(hopping("7 minutes", "5 minutes", "2 minutes"), BEFORE_1970),
+    "hour by minute, negative offset": Shape(hopping("1 hour", "1 minute", offset="-10 seconds")),
+    "not a multiple, before 1970": Shape(hopping("10 minutes", "3 minutes", offset="100 seconds"), 2 * BEFORE_1970),
+    "few slices, shifted": Shape(hopping("7 minutes", "5 minutes", offset="2 minutes"), BEFORE_1970),
     "three layers": Shape(hopping("100 minutes", "2 minutes"), tree="three_layer"),
     "recomputed": Shape(hopping("20 minutes", "1 minute"), tree="recompute"),
-    "finer than a millisecond": Shape(hopping("1500 microseconds", "400 microseconds", "-7 microseconds"), BEFORE_1970),
+    "finer than a millisecond": Shape(
+        hopping("1500 microseconds", "400 microseconds", offset="-7 microseconds"), BEFORE_1970
+    ),
 }
 
 
@@ -300,7 +302,7 @@ def test_windows_have_the_type_of_the_time_column_in_any_time_zone(zone, kind):
         F.expr(f"cast(timestamp_ntz'1969-12-31 23:00:00' + (id % 3) * interval '1' hour as {kind})").alias("k"),
     )
     assert frame.schema["ts"].dataType == (T.TimestampType() if kind == "timestamp" else T.TimestampNTZType())
-    window = hopping("3 hours", "50 minutes", "5 minutes")
+    window = hopping("3 hours", "50 minutes", offset="5 minutes")
     found = (
         group_by(frame, "k")
         .window(window, time="ts")

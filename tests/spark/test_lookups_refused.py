@@ -51,7 +51,7 @@ def definition(window, tree="auto", **results):
         (WINDOW, {"windows": session("1 minute")}, "is not made of slices"),
         (WINDOW, {"windows": [tumbling("1 minute"), unbounded()]}, "shares no slices"),
         (WINDOW, {"windows": tumbling("30 seconds")}, "every 1 minute, and .* an edge at every 30 seconds"),
-        (WINDOW, {"windows": tumbling("1 minute", "1 second")}, "an edge at every 1 minute from 1 second on"),
+        (WINDOW, {"windows": tumbling("1 minute", offset="1 second")}, "an edge at every 1 minute from 1 second on"),
         (WINDOW, {"windows": tumbling("1 day", zone="Asia/Kathmandu")}, "an edge at every 1 day in Asia/Kathmandu"),
         (WINDOW, {"windows": tumbling("1 hour", zone="Asia/Kathmandu")}, "an edge at every 1 hour in Asia/Kathmandu"),
         (WINDOW, {"windows": by_edges([1], [60_000_001])}, "an edge at"),

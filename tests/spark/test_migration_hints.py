@@ -135,7 +135,36 @@ ANSWERED = {
     "nothing": (lambda f: windowed(None).aggregate(n=C.count()), InvalidType, "`show`, `start` and the like"),
     "a number as key": (lambda f: group_by(f, 1), InvalidType, "keys are names of columns, or Columns"),
     "a window as key": (lambda f: group_by(f, F.window("ts", "1 hour")), InvalidType, ".window(hopping(size, advance)"),
-    "Spark's window": (lambda f: group_by(f).window(F.window("ts", "1 hour")), InvalidType, "made with `hopping`"),
+    "Spark's window": (
+        lambda f: group_by(f).window(F.window("ts", "1 hour")),
+        InvalidType,
+        "`.window(tumbling('1 hour'), time='ts')`",
+    ),
+    "Spark's window with a slide": (
+        lambda f: group_by(f).window(F.window(F.col("ts"), "1 hour", "1 minute", "5 seconds").alias("w")),
+        InvalidType,
+        "`.window(hopping('1 hour', advance='1 minute', offset='5 seconds'), time='ts')`",
+    ),
+    "Spark's session window": (
+        lambda f: group_by(f).window(F.session_window("ts", "5 minutes")),
+        InvalidType,
+        "`.window(session('5 minutes'), time='ts')`",
+    ),
+    "closed": (
+        lambda f: group_by(f).features_at(f, "1 hour", time="ts", closed="left"),
+        InvalidValue,
+        "got '1 hour', closed='left'. Write `inclusive=True`",
+    ),
+    "a column with a typing error": (
+        lambda f: windowed(f).aggregate(n=C.sum("amuont")),
+        InvalidValue,
+        "Did you mean `amount`?",
+    ),
+    "a Column as a value that is not null": (
+        lambda f: C.last(F.col("s.fee"), ignore_nulls=True),
+        InvalidType,
+        "`C.last(F.expr('s.fee'), where=F.isnotnull(F.expr('s.fee')))`",
+    ),
     "no time": (lambda f: group_by(f).window(HOUR), InvalidType, '`.window(..., time="ts")`'),
     "all columns as key": (lambda f: windowed(f, "s.*").aggregate(n=C.count()), InvalidValue, "several columns"),
     "agg": (lambda f: windowed(f).agg(n=C.count()), AttributeError, "It is `aggregate`"),
@@ -238,7 +267,7 @@ def test_other_attributes_are_as_of_any_object():
 NAMES = {name: getattr(slicing, name) for name in slicing.__all__} | {"C": C, "timedelta": timedelta, "df": None}
 VALUES = [
     tumbling("1h"),
-    hopping("1 hour", "1 minute", "30 s"),
+    hopping("1 hour", "1 minute", offset="30 s"),
     hopping("1 minute", "1 hour", gaps=True),
     tumbling("1 month", zone="Europe/Berlin"),
     cumulating("1 day", "1 minute", zone="UTC"),

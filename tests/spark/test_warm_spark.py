@@ -259,7 +259,9 @@ def test_a_stream_starts_warm_from_partials_and_is_timed(spark, files, past, sto
     assert exact_differences(streamed(output), expected, [name for name in EXACT if name in PARTIALS])[:5] == []
 
 
-@pytest.mark.parametrize("window", [tumbling("1 day", zone="Asia/Kolkata"), tumbling("1 hour", "30 minutes")], ids=str)
+@pytest.mark.parametrize(
+    "window", [tumbling("1 day", zone="Asia/Kolkata"), tumbling("1 hour", offset="30 minutes")], ids=str
+)
 def test_a_slice_in_which_the_first_needed_window_begins_is_refused(spark, tmp_path, window):
     """Its records from 18:30 or 11:30 on would be missing in a window that is open at 12:00::
 

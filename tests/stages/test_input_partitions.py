@@ -46,10 +46,10 @@ pytestmark = pytest.mark.slow
 
 PARTS = 5
 DELAY = 90 * SECOND
-HOPPING = hopping("10 minutes", "3 minutes", "-50 seconds")
+HOPPING = hopping("10 minutes", "3 minutes", offset="-50 seconds")
 SESSION, SLIDING = session("45 seconds"), sliding("1 minute")
 PERIOD, STEP, OFFSET = 2 * HOUR, 20 * MINUTE, -30 * MINUTE
-CUMULATING = cumulating("2 hours", "20 minutes", "-30 minutes")
+CUMULATING = cumulating("2 hours", "20 minutes", offset="-30 minutes")
 SPLIT = {"spark.sql.files.maxPartitionBytes": "1m", "spark.sql.files.openCostInBytes": "1m"}
 """As opening a file costs as much as a partition may have, every file is a partition."""
 RESULTS = {"records": C.count(), "total": C.sum("n"), "most": C.max("n")}

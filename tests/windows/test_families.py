@@ -540,7 +540,7 @@ def test_what_is_refused(name):
 
 
 def test_what_is_asked_for_is_made():
-    assert hopping("1 hour", "1 minute", "30 seconds").family == Even(HOUR, MINUTE, 30 * 10**6)
+    assert hopping("1 hour", "1 minute", offset="30 seconds").family == Even(HOUR, MINUTE, 30 * 10**6)
     assert hopping("1 week", "1 week").family == Even(7 * DAY, 7 * DAY), "without a zone from Thursday, as in Spark"
     assert hopping_family("1 week", "1 week", 0, "Europe/Berlin") == Stepped(Local("week", 1, BERLIN), 1, 1)
     assert hopping_family("2 weeks", "1 day", 0, BERLIN) == Stepped(Local("day", 1, BERLIN), 1, 14)
@@ -561,7 +561,7 @@ def family_of(window, zone=None):
     offset = timedelta(milliseconds=window["offset"]) if "offset" in window else 0
     if window["kind"] == "cumulative":
         return cumulating_family(size, advance, offset, zone)
-    return hopping(size, advance, offset, zone=zone).family
+    return hopping(size, advance, offset=offset, zone=zone).family
 
 
 def ending(family, end):

@@ -143,7 +143,7 @@ def test_what_is_no_duration_is_refused(duration, error, says):
             "windows with a `tail` overlap and have no gaps; got gaps=True. Leave it out.",
         ),
         (
-            lambda: hopping("1 hour", "1 minute", "2 minutes", tail="10 minutes"),
+            lambda: hopping("1 hour", "1 minute", offset="2 minutes", tail="10 minutes"),
             "`offset` must be shorter than `advance`, 1 minute; got '2 minutes'.",
         ),
         (lambda: hopping("1 year", "1 day", tail="1 month"), "`size`: months, quarters and years need a zone"),
@@ -157,7 +157,7 @@ def test_what_is_no_duration_is_refused(duration, error, says):
             "Every edge of `tail` must be an edge of `advance`; got 1 week and 2 days.",
         ),
         (
-            lambda: hopping("2 days", "1 hour", "1 minute", tail="1 day", zone="UTC"),
+            lambda: hopping("2 days", "1 hour", offset="1 minute", tail="1 day", zone="UTC"),
             "`offset` and `zone` exclude each other",
         ),
     ],
@@ -169,10 +169,10 @@ def test_messages_give_rule_value_and_remedy(make, says):
 
 
 def test_a_bare_offset_is_refused_unless_it_is_zero():
-    assert hopping("1 hour", "1 minute", 0) == hopping("1 hour", "1 minute", "0 seconds")
+    assert hopping("1 hour", "1 minute", offset=0) == hopping("1 hour", "1 minute", offset="0 seconds")
     with pytest.raises(InvalidType, match="`offset`: a duration needs a unit; got 5"):
-        hopping("1 hour", "1 minute", 5)
-    assert hopping("1 hour", "1 minute", "-59 seconds").offset == -59 * SECOND
+        hopping("1 hour", "1 minute", offset=5)
+    assert hopping("1 hour", "1 minute", offset="-59 seconds").offset == -59 * SECOND
 
 
 def test_windows_of_an_instant():
@@ -228,12 +228,12 @@ def test_what_is_no_instant_is_refused(instant):
         (tumbling("60 minutes"), "tumbling('1 hour')"),
         (tumbling("2 days"), "tumbling('2 days')"),
         (hopping("1 hour", "90 seconds"), "hopping('1 hour', advance='90 seconds')"),
-        (hopping("7 days", "1 day", "-6 hours"), "hopping('1 week', advance='1 day', offset='-6 hours')"),
-        (tumbling("1 hour", "1 minute"), "hopping('1 hour', advance='1 hour', offset='1 minute')"),
+        (hopping("7 days", "1 day", offset="-6 hours"), "hopping('1 week', advance='1 day', offset='-6 hours')"),
+        (tumbling("1 hour", offset="1 minute"), "hopping('1 hour', advance='1 hour', offset='1 minute')"),
         (hopping("1 hour", "1 minute", gaps=True), "hopping('1 hour', advance='1 minute')"),
         (hopping("1 minute", "1 hour", gaps=True), "hopping('1 minute', advance='1 hour', gaps=True)"),
         (
-            hopping("90 days", "1 minute", "5 seconds", tail="1 hour"),
+            hopping("90 days", "1 minute", offset="5 seconds", tail="1 hour"),
             "hopping('90 days', advance='1 minute', tail='1 hour', offset='5 seconds')",
         ),
         (
@@ -241,7 +241,7 @@ def test_what_is_no_instant_is_refused(instant):
             "hopping('90 days', advance='1 hour', tail='1 day', zone='Europe/Berlin')",
         ),
         (
-            hopping("1 minute", "1 hour", "-5 seconds", gaps=True),
+            hopping("1 minute", "1 hour", offset="-5 seconds", gaps=True),
             "hopping('1 minute', advance='1 hour', offset='-5 seconds', gaps=True)",
         ),
     ],
@@ -263,7 +263,7 @@ def test_instants_print_as_far_as_datetime_reaches():
 
 def test_windows_are_values():
     assert hopping("1 hour", "1 hour") == tumbling("60 minutes") == Hopping(HOUR, HOUR)
-    assert len({hopping("1 hour", "1 hour"), tumbling("60 minutes"), tumbling("1 hour", "1 minute")}) == 2
+    assert len({hopping("1 hour", "1 hour"), tumbling("60 minutes"), tumbling("1 hour", offset="1 minute")}) == 2
     assert hopping("1 hour", "1 minute", gaps=True) == hopping("1 hour", "1 minute")
     window = hopping("1 hour", "1 minute")
     assert pickle.loads(pickle.dumps(window)) == window
@@ -272,7 +272,7 @@ def test_windows_are_values():
 
 
 def test_checkpoints_hold_windows_without_gaps_as_before_it_had_to_be_asked_for():
-    window = hopping("1 minute", "1 hour", "1 second", gaps=True)
+    window = hopping("1 minute", "1 hour", offset="1 second", gaps=True)
     assert window == Hopping(60 * SECOND, HOUR, SECOND)
     assert window.stored == "hopping('1 minute', advance='1 hour', offset='1 second')"
     assert hopping("1 hour", "1 minute").stored == "hopping('1 hour', advance='1 minute')"

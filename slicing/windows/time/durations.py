@@ -13,6 +13,7 @@ from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt
 _UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
 _UNITS |= {"day": 24 * _UNITS["hour"], "week": 7 * 24 * _UNITS["hour"]}
 _SHORT = {"us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "min": "minute"}
+_MINUTES = "min"
 _SHORT |= {"h": "hour", "hr": "hour", "d": "day", "w": "week"}
 DAYS = ("day", "week")
 MONTHS = ("month", "quarter", "year")
@@ -73,9 +74,16 @@ def _terms(duration: str, name: str) -> list[Term]:
         if term is None:
             hint = "a duration needs a unit" if re.fullmatch(_NUMBER, text) else "not a duration"
             raise InvalidValue(f'`{name}`: {hint}; got {excerpt(duration)}. Write for example "10 minutes".')
-        terms.append((Fraction(term[1]), _unit(term[2], duration, name)))
+        terms.append((Fraction(term[1]), _unit(_MINUTES if _is_minutes(term[2], text) else term[2], duration, name)))
         position = term.end()
     return terms
+
+
+def _is_minutes(word: str, text: str) -> bool:
+    """Return whether `m` means minutes in a text: next to hours or seconds it does."""
+    return word == "m" and any(
+        _SHORT.get(each, each.removesuffix("s")) in ("hour", "second") for each in re.findall("[a-z]+", text)
+    )
 
 
 def _unit(word: str, duration: str, name: str) -> str:

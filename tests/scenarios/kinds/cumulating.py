@@ -10,7 +10,7 @@ class Cumulating(Numbered):
 
     @classmethod
     def of(cls, size, step, offset=0):
-        window = cumulating(f"{size} milliseconds", f"{step} milliseconds", f"{offset} milliseconds")
+        window = cumulating(f"{size} milliseconds", f"{step} milliseconds", offset=f"{offset} milliseconds")
         return cls(window, step=step * MS, reach=size * MS, spec=(size * MS, step * MS, offset * MS))
 
     def edges(self, number):

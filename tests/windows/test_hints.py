@@ -1,0 +1,170 @@
+"""Calls that other libraries have: the message writes the call here, and names what is unknown."""
+
+import pickle
+import re
+from datetime import timedelta
+
+import pytest
+
+import combinators as C
+import slicing
+from slicing import (
+    InvalidType,
+    InvalidValue,
+    SlicingError,
+    cumulating,
+    early,
+    group_by,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+)
+from slicing.hints import closest, no_column
+from slicing.windows.lookback import lookbacks
+
+HOUR, MINUTE = "1 hour", "1 minute"
+GROUPED = group_by("user")
+MEANT = {
+    "hopping without an advance": (lambda: hopping(HOUR), "Write `tumbling('1 hour')`; or `hopping('1 hour', advance="),
+    "by keyword": (lambda: hopping(size=HOUR), "Write `tumbling('1 hour')`; or `hopping('1 hour', advance="),
+    "slide=": (lambda: hopping(HOUR, slide=MINUTE), "Write `hopping('1 hour', advance='1 minute')`."),
+    "slideDuration=": (
+        lambda: hopping(windowDuration=HOUR, slideDuration=MINUTE),
+        "Write `hopping(size='1 hour', advance='1 minute')`.",
+    ),
+    "every= and period=": (lambda: hopping(HOUR, every=MINUTE), "Write `hopping('1 hour', advance='1 minute')`."),
+    "a third": (lambda: hopping(HOUR, MINUTE, "5 s"), "Write `hopping('1 hour', '1 minute', offset='5 s')`."),
+    "a third of cumulating": (
+        lambda: cumulating(HOUR, MINUTE, "5 s"),
+        "Write `cumulating('1 hour', '1 minute', offset='5 s')`.",
+    ),
+    "a second of tumbling": (
+        lambda: tumbling(HOUR, MINUTE),
+        "Write `hopping('1 hour', advance='1 minute')`; or `tumbling('1 hour', offset='1 minute')`, if",
+    ),
+    "a timedelta": (lambda: tumbling(HOUR, timedelta(0, 60)), "advance=datetime.timedelta(seconds=60))"),
+    "advance of tumbling": (lambda: tumbling(HOUR, advance=MINUTE), "Write `hopping('1 hour', advance='1 minute')`."),
+    "slide of tumbling": (lambda: tumbling(HOUR, slide=MINUTE), "Write `hopping('1 hour', advance='1 minute')`."),
+    "a second of sliding": (lambda: sliding(HOUR, MINUTE), "Write `hopping('1 hour', advance='1 minute')`; or"),
+    "slide of sliding": (lambda: sliding(HOUR, slide=MINUTE), "Write `hopping('1 hour', advance='1 minute')`; or"),
+    "label": (lambda: tumbling(HOUR, label="right"), "`window.start` or `window.end`"),
+    "closed": (
+        lambda: hopping(HOUR, MINUTE, closed="right"),
+        "`hopping('1 hour', '1 minute', offset='1 microsecond')`",
+    ),
+    "tz": (lambda: tumbling("1 day", tz="UTC"), "Write `tumbling('1 day', zone='UTC')`."),
+    "timeout": (lambda: session(timeout="5 minutes"), "Write `session(gap='5 minutes')`."),
+    "a typing error": (lambda: early(record=5), "Write `early(records=5)`."),
+    "an unknown keyword": (lambda: tumbling(HOUR, colour="red"), "unexpected keyword argument 'colour'"),
+    "quantile": (lambda: C.quantile("x", 0.5), '`C.percentile("x", 0.5)`'),
+    "nunique": (lambda: C.nunique("x"), '`C.count_distinct("x")`'),
+    "countDistinct": (lambda: C.countDistinct("x"), "Did you mean `count_distinct`?"),
+    "ignore_nulls": (lambda: C.last("x", ignore_nulls=True), "Write `C.last('x', where=F.isnotnull('x'))`."),
+    "ignorenulls": (lambda: C.first("x", ignorenulls=True), "Write `C.first('x', where=F.isnotnull('x'))`."),
+    "by position": (lambda: C.last("x", True), "Write `C.last('x', where=F.isnotnull('x'))`."),
+    "q": (lambda: C.percentile("x", q=0.5), "Write `C.percentile('x', percentage=0.5)`."),
+    "an unknown keyword of sum": (lambda: C.sum("x", distinct=True), "unexpected keyword argument 'distinct'"),
+    "slicing.groupBy": (lambda: slicing.groupBy, "Did you mean `group_by`?"),
+    ".groupBy": (lambda: GROUPED.groupBy, "`group_by(df, *keys)`"),
+    ".groupBy after windows": (lambda: GROUPED.window(tumbling(HOUR), time="ts").groupBy, "Grouping comes first"),
+    "Spark's window": (
+        lambda: GROUPED.window("ts", HOUR, MINUTE),
+        "Write `.window(hopping('1 hour', advance='1 minute'), time='ts')`.",
+    ),
+    "without a slide": (lambda: GROUPED.window("ts", HOUR), "Write `.window(tumbling('1 hour'), time='ts')`."),
+    "with a start": (
+        lambda: GROUPED.window("ts", HOUR, MINUTE, "5 seconds"),
+        "Write `.window(hopping('1 hour', advance='1 minute', offset='5 seconds'), time='ts')`.",
+    ),
+    "on": (lambda: GROUPED.window(tumbling(HOUR), on="ts"), "got on='ts'. Did you mean `time`?"),
+    "closed of features": (
+        lambda: lookbacks(HOUR, {"closed": "left"}, False),
+        "got '1 hour', closed='left'. Write `inclusive",
+    ),
+    "closed among names": (
+        lambda: lookbacks(None, {"a": HOUR, "closed": "left"}, False),
+        "got closed='left'. Write `inclusive",
+    ),
+    "an unknown keyword of features": (lambda: lookbacks(HOUR, {"limit": 5}, False), "got '1 hour', limit=5"),
+}
+
+
+@pytest.mark.parametrize("guess", MEANT)
+def test_the_message_writes_the_call_that_was_meant(guess):
+    call, meant = MEANT[guess]
+    with pytest.raises(SlicingError) as raised:
+        call()
+    message = str(raised.value)
+    assert meant in message
+    assert "\n" not in message
+    assert str(pickle.loads(pickle.dumps(raised.value))) == message
+
+
+CALLS = [
+    "hopping('1 hour', slide='1 minute')",
+    "hopping('1 hour', '1 minute', '5 seconds')",
+    "hopping(period='1 hour', every='1 minute', tz='UTC')",
+    "tumbling('1 hour', '1 minute')",
+    "sliding('1 hour', '1 minute')",
+    "cumulating('1 hour', '1 minute', '5 seconds')",
+    "session(timeout='5 minutes')",
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_call_in_the_message_can_be_made(call):
+    with pytest.raises(SlicingError) as raised:
+        eval(call, vars(slicing) | {name: getattr(slicing, name) for name in slicing.__all__})
+    (meant, *_) = re.findall(r"Write `(.*?)`", str(raised.value))
+    if "tz" not in call:  # a size in hours has no zone
+        assert isinstance(eval(meant, {name: getattr(slicing, name) for name in slicing.__all__}), slicing.Window)
+
+
+def test_errors_of_the_functions_themselves_are_not_reworded():
+    def broken():
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine"):
+        slicing.hints.hinted(broken)()
+    with pytest.raises(InvalidType, match="needs a unit"):
+        tumbling(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("1h30m", 90),
+        ("1H30M", 90),
+        ("1 hour 5 m", 65),
+        ("5m30s", 5.5),
+        ("2 hours 1m 30 seconds", 121.5),
+        ("1d2h3m", 1563),
+    ],
+)
+def test_m_is_minutes_next_to_hours_or_seconds(text, minutes):
+    assert tumbling(text) == tumbling(timedelta(minutes=minutes))
+
+
+@pytest.mark.parametrize("text", ["30m", "1d5m", "1w 3m", "1y6m"])
+def test_m_may_be_months_otherwise(text):
+    with pytest.raises(InvalidValue, match=r"may be minutes or months|no fixed length|unknown unit"):
+        tumbling(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("amuont", ["user", "amount"], "amount"),
+        ("userId", ["user_id", "item_id"], "user_id"),
+        ("usr", ["user", "ts"], "user"),
+        ("price", ["user", "amount"], None),
+        ("x", [], None),
+    ],
+)
+def test_columns_that_are_close(name, known, meant):
+    assert closest(name, known) == meant
+    question = f" Did you mean `{meant}`?" if meant else ""
+    assert str(no_column("column", name, known)) == (
+        f"column `{name}` does not exist; the columns are {', '.join(known)}.{question}"
+    )
