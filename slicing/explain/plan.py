@@ -284,11 +284,11 @@ class Plan:
     ) -> Scale:
         """Return the prediction for numbers of keys, records and cores, with a micro-batch every `trigger`.
 
-        It has the seconds of a micro-batch, the bytes of state, checkpoint and workers, and the first bottleneck; also
-        for a billion keys on a thousand cores. `coefficients` are by default those that `python -m slicing.calibrate`
-        has measured on this machine, else the shipped ones. Raises InvalidType and InvalidValue for arguments that are
-        no sizes, and for plans without a prediction: bounded input, triggers other than `on_close()`, windows that
-        depend on records.
+        It has the seconds of a micro-batch, the bytes of state, checkpoint and workers, and the first bottleneck;
+        `.large` is the same for a billion keys on a thousand cores. By default, `coefficients` are those that
+        `python -m slicing.calibrate` has measured on this machine, else the shipped ones. Raises InvalidType and
+        InvalidValue for arguments that are no sizes, and for plans without a prediction: bounded input, triggers other
+        than `on_close()`, windows that depend on records.
         """
         if not self.streaming or self.trigger != ON_CLOSE or self.costs.eager or not self._is_timed:
             raise InvalidValue(

@@ -23,7 +23,7 @@ from slicing.stages.preaggregate import CHUNK_ROWS
 from slicing.windows.time.durations import Duration, microseconds
 
 LARGE_KEYS, LARGE_CORES = 10**9, 1000
-"""The keys and cores of the second prediction, printed next to the requested one."""
+"""The keys and cores of `Scale.large`."""
 CORE_MEMORY, CORE_DISK, CORE_BYTES_PER_SECOND, BUCKET_KEYS = 2 << 30, 100 << 30, 50 << 20, 1_000_000
 """The resources of a core: bytes of memory for its Python worker, bytes of disk for its state, changelog bytes per
 second. The last number is the maximum keys of a bucket, because a close reads all of its keys."""
@@ -68,13 +68,19 @@ class Limit:
     share: float
     remedy: str
 
+    @property
+    def headroom(self) -> str:
+        """The multiple of its use that the resource has, in words."""
+        if self.share > 1:
+            return f"none, {self.name} first: {self.share:.2f} x of what there is"
+        return f"{_times(1 / self.share)} x, {self.name} first"
+
 
 @dataclass(frozen=True)
 class Scale:
     """The prediction for one size: `rate` records per second, and `seconds` of event time per micro-batch.
 
-    It prints as a table, next to the same query for a billion keys on a thousand cores with equally many records per
-    key.
+    It prints as a table. `large` is the same query for a billion keys.
     """
 
     plan: Planned
@@ -194,7 +200,6 @@ class Scale:
     @property
     def rows(self) -> list[tuple[str, str]]:
         """The printed figures, by name."""
-        first = self.breaks_first
         return [
             ("keys", f"{self.keys:,}"),
             ("records a second", f"{self.rate:,.0f}"),
@@ -206,31 +211,27 @@ class Scale:
             ("state", size(self.state_bytes)),
             ("checkpoint", f"{size(self.checkpoint_bytes)} a micro-batch"),
             ("worker memory", size(self.worker_bytes)),
-            ("breaks first", f"{first.name}, {first.share:.1%} of what there is"),
+            ("headroom", self.breaks_first.headroom),
         ]
 
     @property
-    def _table(self) -> list[tuple[str, str, str]]:
-        pairs = zip(self.rows, self.large.rows, strict=True)
-        return [(name, here, there) for (name, here), (_, there) in pairs]
-
-    @property
     def _notes(self) -> list[str]:
-        found = [f"coefficients: {self.coefficients.machine}"]
-        for scale in (self, self.large):
-            if (limit := scale.breaks_first).share > 1:
-                found.append(f"too large for {scale.cores:,} cores: {limit.name}. {limit.remedy}")
-        return found
+        limit = self.breaks_first
+        too_large = f"too large for {self.cores:,} cores: {limit.name}. {limit.remedy}"
+        return [f"coefficients: {self.coefficients.machine}", *([too_large] if limit.share > 1 else [])]
 
     def __str__(self) -> str:
-        widths = [max(len(row[i]) for row in self._table) for i in range(3)]
-        lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in self._table)
-        return "\n".join([*lines, *self._notes])
+        width = max(len(name) for name, _ in self.rows) + 2
+        return "\n".join([*(f"{name:{width}}{text}" for name, text in self.rows), *self._notes])
 
     def _repr_html_(self) -> str:
         """The same as an HTML table, for notebooks."""
-        head, *rows = self._table
+        head, *rows = self.rows
         return table(head, rows) + "".join(f"<div>{escape(note)}</div>" for note in self._notes)
+
+
+def _times(multiple: float) -> str:
+    return f"{multiple:,.0f}" if multiple >= 10 else f"{multiple:.1f}"
 
 
 def _seconds(seconds: float) -> str:

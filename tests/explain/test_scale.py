@@ -11,6 +11,7 @@ from slicing import InvalidType, InvalidValue, hopping, tumbling
 from slicing.explain import coefficients as own
 from slicing.explain.coefficients import COUNTED, SHIPPED, Coefficients, known, place
 from slicing.explain.load import load_of
+from slicing.explain.scale import Limit
 from slicing.triggers.emission import on_update
 
 HOUR = hopping("1 hour", "1 minute")
@@ -116,19 +117,48 @@ def test_it_is_in_seconds_of_its_coefficients():
     assert of["emitted"].seconds_per_micro_batch == pytest.approx(0.01 / 8)
 
 
-def test_it_prints_what_was_asked_and_a_billion_keys():
+def lines_of(scale):
+    return {line[:19].strip(): line[19:].strip() for line in str(scale).splitlines()}
+
+
+def test_it_prints_what_was_asked():
     scale = made()
-    text = str(scale)
-    lines = {line[:19].strip(): line for line in text.splitlines()}
-    assert "10,000" in lines["keys"]
-    assert "1,000,000,000" in lines["keys"]
-    assert "500,000,000" in lines["records a second"]
+    text, lines = str(scale), lines_of(scale)
+    assert lines["keys"] == "10,000"
+    assert lines["records a second"] == "5,000"
     assert "of 60.0 s" in text or "of 1.0 min" in text
-    assert scale.large.buckets == 4000
-    assert scale.breaks_first.name in lines["breaks first"]
+    assert "1,000,000,000" not in text
     html = scale._repr_html_()
     assert all(cell in html for row in scale.rows for cell in row)
     assert "shipped" in html
+
+
+def test_a_billion_keys_when_asked():
+    large = made().large
+    lines = lines_of(large)
+    assert (lines["keys"], lines["cores"], lines["buckets"]) == ("1,000,000,000", "1,000", "4,000")
+    assert lines["records a second"] == "500,000,000"
+
+
+@pytest.mark.parametrize(
+    ("share", "says"),
+    [
+        (0.0755, "13 x, memory first"),
+        (0.00005, "20,000 x, memory first"),
+        (0.4, "2.5 x, memory first"),
+        (1.0, "1.0 x, memory first"),
+        (1.0009, "none, memory first: 1.00 x of what there is"),
+        (2.5, "none, memory first: 2.50 x of what there is"),
+    ],
+)
+def test_headroom_is_in_words(share, says):
+    assert Limit("memory", share, "").headroom == says
+
+
+def test_the_headroom_is_that_of_the_scarcest():
+    scale = made()
+    assert lines_of(scale)["headroom"] == scale.breaks_first.headroom == "13 x, memory first"
+    assert scale.breaks_first.share == max(limit.share for limit in scale.limits)
 
 
 def test_what_breaks_first_is_the_scarcest_and_has_a_remedy():
