@@ -12,6 +12,7 @@ from operator import attrgetter
 from slicing.triggers.accumulation import DISCARDING
 from slicing.triggers.early import Early
 from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, PAIRS, TOUCHED, WAITING
+from slicing.windows.time.edges import BEFORE
 
 from .due import DUE, Conditions
 from .kind import Record, in_order, numbers
@@ -58,6 +59,16 @@ class Expected:
         self.refusing = max(self.refusing, self.watermark - self.grace)
         self.wait()
         return rows
+
+    def load(self, records, until):
+        """Take the records of a history: windows that end by a time have fired with it, and are never emitted."""
+        self.new, self.refusing = set(), BEFORE  # as in bounded input, times before 1970 are ordinary
+        self.accept([record._replace(order=self.order(record)) for record in records], [])
+        self.windows = {key: self.of(held) for key, held in self.held.items()}
+        self.fired, self.refused, self.gone, self.refusing = BEFORE, BEFORE, until, until
+        unseen = self.on_close({})
+        self.wait()
+        self.finish(dict(unseen), ())
 
     def finish(self, rows, fires, drops=()):
         """Add early firings of some windows and what all firings take back; forget what matters no longer.
@@ -360,6 +371,11 @@ class Call:
         made = [Record(*record[:4], number=self.count + at) for at, record in enumerate(records)]
         self.count += len(made)
         return made
+
+    def load(self, records, until):
+        """Begin with the records of a history before a time, in microseconds."""
+        for each in self.parts:
+            each.load([record for record in records if self.kind.is_valid(record)], until)
 
     def step(self, records, watermark=0, now=0):
         """The rows of a micro-batch by (kind, key, part, start, end), as in `Expected`; watermark and clock in ms."""

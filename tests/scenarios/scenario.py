@@ -249,6 +249,18 @@ class Scenario:
         with self.stores[label].counting_nothing():
             self.bucket(label).check()
 
+    def load(self, records, until, parts=1):
+        """Begin with what a warm start reads of a history before a time, in microseconds, in some parts."""
+        first = support_of(self.kind.window).history_from(until, self.trigger)
+        records = [r for r in records if r[0] is not None and r[0] < until and (first is None or r[0] >= first)]
+        size = len(records) // parts + 1
+        for at in range(0, len(records) + 1, size):
+            arriving = self.arriving(records_of(records[at : at + size]), 2)
+            for label in self.labels:
+                self.bucket(label).load(arriving[label], moment(until // 1000))
+                self.check(label)
+        self.call.load(self.call.made(records), until)
+
     def change(self, trigger):
         """Go on under another trigger from the next micro-batch on."""
         self.trigger = trigger

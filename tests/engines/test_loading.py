@@ -1,0 +1,48 @@
+"""Streams that begin with a history, of every kind of windows under every trigger, against the records alone.
+
+history    * *  *   * **  *|                      the window [=====) straddles `until`: it is whole
+stream                     | *  **   *  *
+                         until
+"""
+
+import random
+
+import pytest
+from scenarios.kind import PARTIALS
+from scenarios.lookups import Lookups
+from scenarios.streams import stream
+from test_scenarios import TRIGGERS, in_turns, of_any_size, scenario
+
+LOADED = [each for each in in_turns(3) if "early" not in each.values[2] and not each.values[0].startswith("sessions")]
+"""Sessions of a history go on until the first records of the stream; what is fired early is not said."""
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("some", [range(1), pytest.param(range(1, 20), marks=pytest.mark.long)], ids=["one", "more"])
+@pytest.mark.parametrize(("kind", "content", "trigger"), LOADED)
+def test_rows_after_a_history_are_those_of_all_records(kind, content, trigger, some, monkeypatch):
+    for seed in some:
+        rng = random.Random(f"{kind} {content} {trigger} {seed} loading")
+        with monkeypatch.context() as patch:
+            of_any_size(rng, patch)
+            try:
+                run(rng, scenario(rng, kind, content, TRIGGERS[trigger]), batches=14 if content == PARTIALS else 8)
+            except Exception as error:
+                error.add_note(f"with seed {seed}")
+                raise
+
+
+def run(rng, made, **options):
+    """The first micro-batches of a random stream as its history; then the stream, from the watermark of there on."""
+    batches, lookups = list(stream(rng, made.kind, **options)), Lookups(made)
+    cut = rng.randrange(1, len(batches) - 2)
+    times = [record[0] for records, *_ in batches[:cut] for record in records if record[0] is not None]
+    until = max(times, default=made.kind.begin) // 1000 * 1000 + rng.choice([0, 1000, made.kind.step // 1000 * 1000])
+    history = [record for records, *_ in batches for record in records]
+    made.load(history, max(until, 0), rng.choice([1, 2]))
+    for records, watermark, now in batches[cut:]:
+        live = [record for record in records if record[0] is None or record[0] >= until]
+        made.step(live, watermark, now, partitions=rng.choice([1, 2]))
+        if rng.random() < 0.5:
+            lookups.check(rng)
+    made.drain()
