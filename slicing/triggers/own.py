@@ -37,7 +37,7 @@ from slicing.triggers.user_trigger import Trigger as UserTrigger
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.slices import FOREVER
 
-_PURGED = Field("_purged", "bigint")
+_PURGED, _FIRED = Field("_purged", "bigint"), Field("_fired", "bigint")
 _KINDS = (*INTEGERS, *FLOATS, "boolean")
 _HOOKS = ("on_records", "on_time", "on_clock")
 _CLEAR = "clear"
@@ -78,10 +78,20 @@ class Own(Trigger):
         """Return the fields of the state."""
         return parse_fields(self.of.state) if self.of.state else ()
 
+    @property
+    def asks_closing(self) -> bool:
+        """Whether `on_time` is asked about the windows that close, too: those with records that no firing has had."""
+        return self.has("on_time") and not self.of.final
+
+    @cached_property
+    def counts(self) -> tuple[Field, ...]:
+        """Return the record counts that are stored: of purged records, and at the last firing or purge."""
+        return (_PURGED,) * self.of.purges + (_FIRED,) * self.asks_closing
+
     @cached_property
     def stored_fields(self) -> tuple[Field, ...]:
-        """Return the stored fields: those of the state, and the number of purged records if the trigger purges."""
-        return (*self.fields, _PURGED) if self.of.purges else self.fields
+        """Return the stored fields: those of the state, and record counts."""
+        return (*self.fields, *self.counts)
 
     @property
     def stored(self) -> list[str]:
@@ -110,7 +120,7 @@ class Own(Trigger):
         """Return which windows fire, and the cost, in one line."""
         asked = {
             "on_records": "those with new records",
-            "on_time": "all when the watermark moves",
+            "on_time": f"all when the watermark moves{' or closes them' * self.asks_closing}",
             "on_clock": "all in every micro-batch",
         }
         which = ", ".join(of for hook, of in asked.items() if self.has(hook))
@@ -119,9 +129,13 @@ class Own(Trigger):
         return f"the open windows that it chooses of {which}{state}{then}"
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
-        """Without `final`, fire the windows that are about to close and that the hook chooses for their new records."""
+        """Without `final`, fire the windows that are about to close and that the hooks choose.
+
+        `on_records` is asked for new records. `on_time` is asked because the watermark may have passed the time at
+        which a window would have fired, and its end and its grace, in one micro-batch.
+        """
         if not self.of.final:
-            yield from self._closing(engine, {"on_records"})
+            yield from self._closing(engine, {"on_records", "on_time"})
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
         """Fire the windows that close, if `final`."""
@@ -134,20 +148,22 @@ class Own(Trigger):
         if not (self.has(_CLEAR) or any(map(self.has, hooks))):
             return
         at = MicroBatchTime(engine.head.watermark, engine.head.clock)
-        for some in engine.closing_pairs(self.remembered, everything=self.has(_CLEAR)):
-            state, purged = self._state_of(some)
+        for some in engine.closing_pairs(self.remembered, everything=self.has(_CLEAR) or self.asks_closing):
+            state, purged, fired = self._state_of(some)
             held = some.held - purged
             actions = self._actions(some, held, state, hooks, at)
             if hooks:
-                yield "early", some.panes(_fires(actions, held)).results()
+                yield "early", some.panes(_fires(actions, held) & (some.held > fired)).results()
             if self.has(_CLEAR) and len(some):
                 windows = self._windows(some.extents(), held, some.held - some.before, state, np.arange(len(some)))
                 self._asked(_CLEAR, windows, at, partial(_shown, some.extents()))
 
-    def _state_of(self, some: Candidates) -> tuple[list[Array], Array]:
-        """Return the fields of the state of some pairs as copies, and the number of purged records of each pair."""
-        state = [field.copy() for field in some.memory.fields] if self.stored_fields else []
-        return state, state.pop() if self.of.purges else np.zeros_like(some.held)
+    def _state_of(self, some: Candidates) -> tuple[list[Array], Array, Array]:
+        """Return the fields of the state of some pairs as copies, and of each pair the counts `_PURGED` and `_FIRED`."""
+        stored = [field.copy() for field in some.memory.fields] if self.stored_fields else []
+        own, none = len(self.fields), np.zeros_like(some.held)
+        counts = dict(zip(self.counts, stored[own:], strict=True))
+        return stored[:own], counts.get(_PURGED, none), counts.get(_FIRED, none)
 
     def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
         """Count the records of a loaded history. The hooks are not called."""
@@ -165,15 +181,15 @@ class Own(Trigger):
 
     def _chosen(self, some: Candidates, hooks: set[str], at: MicroBatchTime) -> Array:
         """Return which pairs fire: `bool[n]`. Their new state is stored."""
-        state, purged = self._state_of(some)
+        state, purged, fired = self._state_of(some)
         held = some.held - purged
         actions = self._actions(some, held, state, {*hooks, _CLEAR}, at)
-        if self.of.purges:
-            drops = (actions & PURGE) > 0
-            state.append(np.where(drops, some.purge(drops), purged))
-        if some.memory is not None:
-            some.remember(StateColumns(state) if self.stored_fields else some.memory)
-        return _fires(actions, held)
+        fires, drops = _fires(actions, held), (actions & PURGE) > 0
+        left = some.purge(drops) if self.of.purges else some.held
+        counts = {_PURGED: np.where(drops, left, purged), _FIRED: np.where(fires | drops, left, fired)}
+        if self.stored_fields:
+            some.remember(StateColumns([*state, *(counts[field] for field in self.counts)]))
+        return fires
 
     def _actions(
         self, some: Candidates, held: Array, state: Sequence[Array], hooks: set[str], at: MicroBatchTime
@@ -257,11 +273,9 @@ class Own(Trigger):
 
     def _merged(self, parts: Sequence[Array], starts: Array) -> list[Array]:
         """Return the state of merged sessions from the states of their parts."""
-        counts = np.diff(np.append(starts, len(parts[0])))
-        if self.of.purges:
-            *parts, purged = parts
-            return [*(self._merged_fields(parts, starts, counts) if parts else []), np.add.reduceat(purged, starts)]
-        return self._merged_fields(parts, starts, counts)
+        counts, own = np.diff(np.append(starts, len(parts[0]))), len(self.fields)
+        merged = self._merged_fields(parts[:own], starts, counts) if own else []
+        return [*merged, *(np.add.reduceat(part, starts) for part in parts[own:])]
 
     def _merged_fields(self, parts: Sequence[Array], starts: Array, counts: Array) -> list[Array]:
         merged, several = [field[starts] for field in parts], np.flatnonzero(counts > 1)

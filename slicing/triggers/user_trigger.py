@@ -101,7 +101,11 @@ class Trigger:
         raise NotImplementedError
 
     def on_time(self, windows: OpenWindows, at: MicroBatchTime) -> Any:
-        """Return the actions for all open pairs. Called whenever the watermark has moved."""
+        """Return the actions for all open pairs. Called whenever the watermark has moved.
+
+        With `final = False` it is also asked, before, about the pairs that the micro-batch closes. Those fire that have
+        records which no firing has had.
+        """
         raise NotImplementedError
 
     def on_clock(self, windows: OpenWindows, at: MicroBatchTime) -> Any:

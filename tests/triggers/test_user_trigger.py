@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from oracle import seeds
-from scenarios.due import DUE, Pairs
+from scenarios.due import DUE, Pair, Pairs
 from scenarios.kinds import KINDS as WINDOWS
 from scenarios.kinds.even import Even
 from scenarios.kinds.unbounded import Unbounded
 from scenarios.scenario import Process, Scenario
 from scenarios.streams import stream
-from test_early import EVERY_CONDITION, KINDS, fired
+from test_early import DECIDED, EVERY_CONDITION, KINDS, fired
 
-from slicing import Trigger, draw, session, tumbling, unbounded
+from slicing import Trigger, draw, session, sliding, tumbling, unbounded
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
 from slicing.stages import local_runner
 from slicing.stages.support_of import support_of
@@ -78,6 +78,32 @@ class Halfway(Trigger):
         return {"fired": np.logical_and.reduceat(parts["fired"], starts)}
 
 
+@dataclass(frozen=True)
+class AtEnd(Trigger):
+    """Whenever the watermark moves `delay` microseconds past the end of a window, or further."""
+
+    delay: int = 0
+    final = False
+
+    def on_time(self, windows, at):
+        return np.where(at.watermark >= windows.end + self.delay, self.FIRE, self.CONTINUE)
+
+
+@dataclass(frozen=True)
+class OnceAtEnd(AtEnd):
+    """Only the first time."""
+
+    state = "fired boolean"
+
+    def on_time(self, windows, at):
+        due = ~windows["fired"] & (at.watermark >= windows.end + self.delay)
+        windows["fired"] |= due
+        return due * self.FIRE
+
+    def on_merge(self, parts, starts):
+        return {"fired": np.logical_or.reduceat(parts["fired"], starts)}
+
+
 class Nth(Pairs):
     """What `EveryNth` does, record by record: whether each has been counted for a firing."""
 
@@ -133,13 +159,56 @@ class Half(Pairs):
         return fires, ()
 
 
+class Ends(Pairs):
+    """What `AtEnd` does; a window that closes fires if no firing has had one of its records."""
+
+    once = False
+
+    def __init__(self, trigger):
+        super().__init__(trigger)
+        self.fired, self.watermark = set(), None
+
+    def early(self, parts):
+        found = super().early(parts)
+        last = [
+            [(key, place) for (key, place), held in part.closing().items() if self.is_due(Pair(at, key, place), held)]
+            for at, part in enumerate(parts)
+        ]
+        return [([*fires, *more], drops) for (fires, drops), more in zip(found, last, strict=True)]
+
+    def chosen(self, pairs, batch):
+        has_moved, self.watermark = batch.watermark != self.watermark, batch.watermark
+        fires = [pair for pair, held in pairs.items() if has_moved and self.has_ended(pair, held)]
+        self.fired |= {self.mark(pair, record) for pair in fires for record in pairs[pair]}
+        return fires, ()
+
+    def has_ended(self, pair, held):
+        had = any(self.mark(pair, record) in self.fired for record in held)
+        return self.watermark >= pair.place.end + self.trigger.delay and not (self.once and had)
+
+    def is_due(self, pair, held):
+        return self.has_ended(pair, held) and any(self.mark(pair, record) not in self.fired for record in held)
+
+
+class EndsOnce(Ends):
+    """What `OnceAtEnd` does."""
+
+    once = True
+
+
 TRIED = {"count": EveryNth(3), "clock": Quiet()}
 
 
 @pytest.fixture(autouse=True)
 def _due(monkeypatch):
     """Say what these triggers do."""
-    for trigger, due in ((EveryNth, Nth), (Quiet, Quietly), (Halfway, Half)):
+    for trigger, due in (
+        (EveryNth, Nth),
+        (Quiet, Quietly),
+        (Halfway, Half),
+        (AtEnd, Ends),
+        (OnceAtEnd, EndsOnce),
+    ):
         monkeypatch.setitem(DUE, trigger, due)
 
 
@@ -164,6 +233,60 @@ def test_a_window_that_never_closes_needs_no_final_firing():
     for records, _, now in stream(rng, made.kind):
         made.step(records, 0, now)
     assert made.seen["early"] > 5
+
+
+BY_TIME = [
+    (kind, trigger)
+    for at, kind in enumerate(KINDS)
+    for number, trigger in enumerate((AtEnd(), OnceAtEnd(7000)))
+    if kind != "unbounded" and (kind in (*EVERY_CONDITION, *DECIDED) or (number + at) % 2)
+]
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.parametrize(("kind", "trigger"), BY_TIME, ids=str)
+def test_no_firing_by_time_is_lost_where_the_watermark_closes_the_window_as_well(kind, trigger, seed):
+    assert fired(kind, f"{trigger} {seed}", own(trigger)) > 5
+
+
+@dataclass(frozen=True)
+class PurgingAtEnd(AtEnd):
+    """Flink's event time trigger, purging."""
+
+    purges = True
+
+    def on_time(self, windows, at):
+        return super().on_time(windows, at) * self.FIRE_AND_PURGE
+
+
+CLOSES_AT_60 = [
+    ([15, 60], {}, [(1, 1)]),
+    ([60], {}, [(1, 1)]),
+    ([12, 60], {"delay": 5_000_000}, [(2, 1)]),
+    ([15, 60], {"late": 2}, [(1, 1), (2, 2)]),
+    ([5, 60], {"late": 2}, [(2, 2)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("window", "time", "type_"),
+    [
+        *((tumbling("10 seconds"), 1, each) for each in (AtEnd, OnceAtEnd, PurgingAtEnd)),
+        *((session("9 seconds"), 1, each) for each in (AtEnd, OnceAtEnd, PurgingAtEnd)),
+        *((sliding("9 seconds", right=False), 9.999999, each) for each in (AtEnd, OnceAtEnd)),
+    ],
+)
+@pytest.mark.parametrize(("watermarks", "of", "wanted"), CLOSES_AT_60)
+def test_a_window_fires_at_its_end_however_far_the_watermark_moves(window, time, type_, watermarks, of, wanted):
+    """A record whose window ends at 10 s; or a second one, in the micro-batch that closes it. Grace is 10 s."""
+    time, trigger, late = round(time * 1e6), type_(of.get("delay", 0)), of.get("late")
+    times = [[time], *([time] * (at == late) for at in range(1, len(watermarks) + 1))]
+    marks = [0, *(1_000_000 * mark for mark in watermarks)]
+    rows = local_runner.stream(window, times, marks, own(trigger), grace=10_000_000).rows
+    if late and wanted == [(1, 1), (2, 2)]:
+        wanted = {AtEnd: wanted, OnceAtEnd: wanted[:1], PurgingAtEnd: [(1, 1), (2, 1)]}[type_]
+    assert [(row.batch, row.records) for row in rows] == wanted
 
 
 def together(trigger):
