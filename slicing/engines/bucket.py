@@ -271,7 +271,7 @@ class Bucket:
         """Write the header, and keep blocks in the bucket cache for the next micro-batch."""
         self.head.nonce = self.keep()
         if self.zones:
-            self.head.zones = parts(self.zones, self.cut_at())
+            self.head.zones = parts(self.zones, self.cut_at(), self.head.specs)
         self.pages.save_header()
 
     def note_early(self) -> None:

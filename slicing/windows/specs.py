@@ -21,7 +21,7 @@ from slicing.windows.session import SessionFamily
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Edges, Every, Listed
-from slicing.windows.time.local import Local
+from slicing.windows.time.local import CLOCK, LOCAL, Local
 from slicing.windows.time.zones import Zone
 
 LONG = 1000
@@ -67,7 +67,8 @@ class _Reader:
             "every": Every,
             "listed": Listed,
             "zone": lambda name, transitions, offsets: Zone(name, tuple(transitions), tuple(offsets)),
-            "local": lambda unit, each, name, digest: Local(unit, each, self.zone(name, digest)),
+            LOCAL: lambda unit, each, name, digest: Local(unit, each, self.zone(name, digest), repeats=False),
+            CLOCK: lambda unit, each, name, digest: Local(unit, each, self.zone(name, digest)),
             "cut": lambda sequences: Cut(map(self.read, sequences)),
             "hopping": Even,
             "stepped": lambda edges, *numbers: Stepped(self.read(edges), *numbers),

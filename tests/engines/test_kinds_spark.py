@@ -243,6 +243,20 @@ def test_days_about_changes_of_the_clock_are_those_of_date_trunc(name, spark, at
     assert any(length < timedelta(27) and length != timedelta(1) for length in lengths) == (name != "Pacific/Apia")
 
 
+def test_hours_and_minutes_that_a_clock_shows_twice_are_those_of_date_trunc(spark, at_zone):
+    first = micros(datetime(2021, 11, 7, 4, tzinfo=UTC))
+    times = [first + i * 20 * 10**6 for i in range(8 * 180)]
+    frame = spark.createDataFrame(pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "n": range(len(times))}))
+    at_zone("US/Central")
+    windows = {unit: tumbling(f"1 {unit}", zone="US/Central") for unit in ("hour", "minute")}
+    ours = group_by(frame).window(**windows, time="ts", long=True).aggregate(total=C.sum("n")).collect()
+    for unit in windows:
+        theirs = frame.groupBy(F.unix_micros(F.date_trunc(unit, "ts")).alias("start")).agg(F.sum("n")).collect()
+        found = {micros(row["window"]["start"].astimezone(UTC)): row["total"] for row in ours if row["windows"] == unit}
+        assert found == {row["start"]: row["sum(n)"] for row in theirs}
+        assert len(found) == {"hour": 8, "minute": 480}[unit]
+
+
 def test_seven_days_by_the_day_in_a_zone_are_sums_of_its_days(spark):
     times = [START + i * 5 * HOUR for i in range(300)]
     frame = spark.createDataFrame(pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "n": range(300)}))

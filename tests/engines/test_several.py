@@ -160,13 +160,19 @@ def test_what_windows_of_one_call_must_be():
         ([], {"a": hour, "b": cumulating("1 month", "1 day", zone="Europe/Berlin")}, False, "must end together"),
         ([], {"a": tumbling("1 day"), "b": tumbling("1 day", zone="Africa/Sao_Tome")}, False, "must end together"),
         ([], {"a": hour, "b": hopping("61 seconds", "1 minute")}, False, "must end together"),
-        # Once a year an hour of the clock is two hours long: an end is missing, and its interval is that of the other.
-        ([], {"a": cumulating("1 day", "1 hour", zone="Europe/Berlin"), "b": WEEK}, False, "must end together"),
-        ([tumbling("1 hour", zone="Europe/Berlin"), hopping("2 hours", "1 hour")], {}, False, "same interval"),
+        # Twice a year the clock changes by half an hour.
+        ([], {"a": cumulating("1 day", "1 hour", zone="Australia/Lord_Howe"), "b": WEEK}, False, "must end together"),
+        (
+            [tumbling("40 minutes", zone="Europe/Berlin"), hopping("100 minutes", "20 minutes")],
+            {},
+            False,
+            "same interval",
+        ),
     ]:
         with pytest.raises(InvalidValue, match=words):
             windows_of_call(given, named, long)
-    assert windows_of_call([], {"a": cumulating("1 day", "1 hour", zone="Asia/Tokyo"), "b": WEEK}, False).wide
+    for zone in ("Asia/Tokyo", "Europe/Berlin"):
+        assert windows_of_call([], {"a": cumulating("1 day", "1 hour", zone=zone), "b": WEEK}, False).wide
     with pytest.raises(InvalidType, match="must be made with"):
         windows_of_call(["1 hour", day], {}, False)
     with pytest.raises(InvalidType, match=r"`long` says .* Call that window something else"):

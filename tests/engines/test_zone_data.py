@@ -21,13 +21,14 @@ from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.several import several
 from slicing.windows.families.stepped import Stepped
+from slicing.windows.time.clocks import SECOND
 from slicing.windows.time.edges import Listed
 from slicing.windows.time.local import Local
-from slicing.windows.time.zones import SECOND, Zone
+from slicing.windows.time.zones import Zone
 from slicing.windows.window import Timed
 
 HOUR, DAY = 3600, 86_400
-NOW = 1_790_000_000  # September 2026
+NOW = 1_840_000_000  # April 2028, after the instant from which hours are numbered
 SEEDS, ENOUGH = 30, 3
 SUMMER = [NOW + number * 182 * DAY for number in range(-20, 60)]
 
@@ -203,7 +204,8 @@ def compared(name, content, seed):
         if step == restart and (refused := refusal(new, store)):
             assert "time zone data of Europe/Somewhere have changed" in refused
             old.step(store, [], watermark + 1200 * DAY)
-            new.bucket(store)  # later windows have closed, as the message says
+            refused = refusal(new, store)  # later windows have closed, as the message says
+            assert not refused or (name == "hours" and "changed by a part of a window" in refused)
             return True, 0
         found = (old if step < restart else new).step(store, seconds, watermark)
         if step >= restart:

@@ -2,7 +2,7 @@
 
 import random
 from bisect import bisect_left, bisect_right
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
@@ -31,12 +31,29 @@ def edge(zone, minutes):
     return first_instant(ZoneInfo(zone), datetime(1970, 1, 1) + timedelta(minutes=minutes))
 
 
+@cache
+def again(zone, minutes):
+    """The later instant at which a clock shows so many minutes, None if it does so once."""
+    wall = (datetime(1970, 1, 1) + timedelta(minutes=minutes)).replace(fold=1, tzinfo=ZoneInfo(zone))
+    found = wall.astimezone(UTC)
+    is_shown = found.astimezone(ZoneInfo(zone)).replace(tzinfo=None, fold=0) == wall.replace(tzinfo=None, fold=0)
+    return micros(found) if is_shown and micros(found) > edge(zone, minutes) else None
+
+
+def edges(zone, length, first, end):
+    """The edges of a range of minutes, in order; both instants of a repeated hour if their length divides an hour."""
+    found = [edge(zone, minutes) for minutes in range(first, end, length)]
+    if 60 % length == 0:
+        found += [at for minutes in range(first, end, length) if (at := again(zone, minutes)) is not None]
+        return sorted(set(found))
+    return found
+
+
 def expected(zone, whole, tail, advance, time):
     """All windows that hold an instant: each end that may be meant is tried."""
     near, reach = time // MINUTE, (whole + 3) * tail + 2 * 1440
-    multiples = range((near - reach) // tail * tail, near + reach, tail)
-    tails = [edge(zone, minutes) for minutes in multiples]
-    ends = {edge(zone, minutes) for minutes in range((near - 1440) // advance * advance, near + reach, advance)}
+    tails = edges(zone, tail, (near - reach) // tail * tail, near + reach)
+    ends = set(edges(zone, advance, (near - 1440) // advance * advance, near + reach))
     found = []
     for end in sorted(ends):
         if time < end <= tails[-1]:
@@ -94,7 +111,7 @@ def test_a_window_of_a_tail_that_was_left_out_begins_a_tail_earlier():
     #   Berlin, 2026-03-29: the hour from 2 to 3 is left out, at 01:00 UTC
     window, at = hopping("1 hour", "30 minutes", tail="1 hour", zone="Europe/Berlin"), datetime.fromisoformat
     begin, change = micros(at("2026-03-29T00:00Z")), micros(at("2026-03-29T01:00Z"))
-    assert window.windows_of(begin + 45 * MINUTE) == [(begin, change)]
+    assert window.windows_of(begin + 45 * MINUTE) == [(begin, change), (begin, change + 30 * MINUTE)]
     #   Apia: 2011-12-30 is left out; two days before the 31st began the 29th, a day before it ended the 29th
     first, change = micros(at("2011-12-29T10:00Z")), micros(at("2011-12-30T10:00Z"))
     for days in (1, 2):

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.content.block import Shape
@@ -22,12 +24,26 @@ from slicing.state.format.buckets import canonical
 from slicing.state.format.column_texts import renumbered
 from slicing.state.format.format7 import contents_of
 from slicing.state.format.header import PER_GROUP, FamilyState, Header, Result
-from slicing.state.format.zone_tables import difference, digests, renewed, zones_of
+from slicing.state.format.zone_tables import (
+    MARGIN,
+    Part,
+    counted_once,
+    difference,
+    digests,
+    once,
+    other_number,
+    renewed,
+    twice,
+    zones_of,
+)
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.specs import Given, from_spec, short
+from slicing.windows.time.clocks import SECOND
 from slicing.windows.time.cut import Cut
+from slicing.windows.time.durations import show_instant
+from slicing.windows.time.local import Local
 from slicing.windows.time.slices import Slicing
 from slicing.windows.time.zones import Zone
 from slicing.windows.window import Hopping
@@ -126,12 +142,13 @@ class Fingerprint:
     def differences(self, stored: Header) -> list[str]:
         """Return the differences from a stored header, each with both values.
 
-        A missing time column and changed time zone data are updated in the stored header.
+        A missing time column, changed time zone data and the edges of a repeated hour are updated in the stored header.
         """
         if _TIME_COLUMN in self.layout:
             # Checkpoints of version 0.1 do not have the time column; this start adds it.
             stored.layout.setdefault(_TIME_COLUMN, self.layout[_TIME_COLUMN])
         self._renew_zones(stored)
+        self._renew_clocks(stored)
         identity, layout = stored.identity, layout_of(stored)
         if identity == self.identity and layout == self.layout:
             return self._conditions(stored)
@@ -157,19 +174,62 @@ class Fingerprint:
 
         Raises StateMismatch if they would differ, or if the header does not have the data to compare.
         """
-        known = dict(digests([stored.layout.get(CUT), stored.shipped, [family.spec for family in stored.families]]))
+        known = dict(digests(stored.specs))
         changed = [zone for zone in self.zones if known.get(zone.name, zone.digest) != zone.digest]
         for zone in changed:
             _check_zone(zone, stored)
-        if self.cut is not None and stored.layout.get(CUT) == short(renewed(self.cut, known)):
-            stored.layout[CUT] = self.layout[CUT]
+        for spec in () if self.cut is None else (self.cut, once(self.cut)):
+            if stored.layout.get(CUT) == short(renewed(spec, known)):
+                stored.layout[CUT] = short(spec)
         for zone in changed:
             _LOG.warning("the time zone data of %s have changed; windows to come go by the new ones", zone.name)
             new = {zone.name: zone.digest}
-            stored.layout[CUT] = renewed(stored.layout.get(CUT), new)
-            stored.shipped = renewed(stored.shipped, new)
-            for family in stored.families:
-                family.spec = renewed(family.spec, new)
+            _respell(stored, lambda spec, new=new: renewed(spec, new))  # type: ignore[misc]
+
+    def _renew_clocks(self, stored: Header) -> None:
+        """Make both instants of a repeated hour edges, if that changes no number of a stored slice or window.
+
+        Raises StateMismatch if it changes numbers, and the query has such edges.
+        """
+        pairs = list(counted_once(stored.specs, self.zones))
+        if not pairs or not any(edges.repeats for edges in self.cut_of.sequences if isinstance(edges, Local)):
+            return
+        for before, now in pairs:
+            self._check_numbers(before, now, stored.zones.get(now.zone.name))
+        if self.cut is not None and stored.layout.get(CUT) == short(once(self.cut)):
+            stored.layout[CUT] = self.layout[CUT]
+        _LOG.warning("windows to come have both instants of a repeated hour of %s as edges", pairs[0][1].zone.name)
+        _respell(stored, lambda spec: twice(spec, self.zones))
+
+    def _check_numbers(self, before: Local, now: Local, held: Part | None) -> None:
+        """Raise StateMismatch unless both sequences have the same numbers, for all slices and windows of a checkpoint.
+
+        `held` is the part of the zone's table from the oldest slice to the newest one. A window of the newest slice may
+        end later.
+        """
+        between = ""
+        if held is not None:
+            first, last = (held[0] + MARGIN) * SECOND, (held[1] + 1) * SECOND
+            last = max([last, *(int(each.window_end(each.last_window(each.slice_at(last)))) for each in self.members)])
+            changes = np.array(now.zone.transitions, np.int64) * SECOND
+            changes = changes[(first < changes) & (changes <= last)]
+            at = np.concatenate([np.array([first, last]), changes, changes - 1])
+            if np.array_equal(before.count(at), now.count(at)):
+                return
+            between = f" between {show_instant(first)} and {show_instant(last)}"
+        raise StateMismatch(
+            f"both instants of a repeated hour are now edges of windows by {now}, and only the earlier one is in this "
+            f"checkpoint, so the numbers of its slices{between} differ. Start with a new checkpoint, or go on with the "
+            "version that wrote this one."
+        )
+
+
+def _respell(stored: Header, changed: Callable[[Any], Any]) -> None:
+    """Change the specs of the cuts and of the families of a stored header."""
+    stored.layout[CUT] = changed(stored.layout.get(CUT))
+    stored.shipped = changed(stored.shipped)
+    for family in stored.families:
+        family.spec = changed(family.spec)
 
 
 def _check_zone(zone: Zone, stored: Header) -> None:
@@ -185,6 +245,11 @@ def _check_zone(zone: Zone, stored: Header) -> None:
         raise StateMismatch(
             f"the time zone data of {zone.name} have changed for windows that the checkpoint holds or that have "
             f"closed last: {different}. {_WAY_OUT} until later windows have closed, or start with a new checkpoint."
+        )
+    if held and (different := other_number(zone, held)):
+        raise StateMismatch(
+            f"the time zone data of {zone.name} have changed by a part of a window, and slices are numbered over it: "
+            f"{different}. {_WAY_OUT} or start with a new checkpoint."
         )
 
 

@@ -354,6 +354,11 @@ class Header:
         return None if self.merged is None else min(mark for mark in marks if mark is not None)
 
     @property
+    def specs(self) -> list[Any]:
+        """Return the specs of the cuts and of the families."""
+        return [self.layout.get("cut"), self.shipped, [family.spec for family in self.families]]
+
+    @property
     def is_unused(self) -> bool:
         """Whether the bucket has no pages and has seen no watermark."""
         return not (self.fresh or self.slice_groups or self.late or self.lists or self.passed)

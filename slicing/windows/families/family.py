@@ -9,12 +9,12 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from slicing.windows.time.clocks import CYCLE
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every, Listed, after, before, elementwise
 from slicing.windows.time.local import Local
 from slicing.windows.time.slices import Index, group_size
-from slicing.windows.time.zones import CYCLE
 
 RUNNING, RUNS, TAILED = "running", "runs", "tailed"
 """How windows that differ in their number of slices are assembled. RUNNING: by a running total, if they share a start.

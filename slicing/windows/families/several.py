@@ -15,12 +15,12 @@ import numpy as np
 from slicing.errors import InvalidValue
 from slicing.windows.families.by_edges import ByEdges, OverSharedCut
 from slicing.windows.families.family import Family, sample
+from slicing.windows.time.clocks import CYCLE, SECOND
 from slicing.windows.time.cut import Cut, refines
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import Array, Edges, Every, elementwise
 from slicing.windows.time.local import Local
 from slicing.windows.time.slices import Index, group_size
-from slicing.windows.time.zones import CYCLE, SECOND
 
 _AROUND = np.arange(-2, 3)
 """The distances of the windows to compare from a window in which a clock changes."""
@@ -120,8 +120,8 @@ def _grid(sequences: Sequence[Edges]) -> Cut | None:
 def end_together(families: Sequence[Family]) -> bool:
     """Return whether all families have their window ends in common, by the windows of lists and by sampled windows.
 
-    Windows of a family without end are sampled over 400 years, and at each change of a clock in them: an hour that a
-    clock shows twice is one window, so that windows by the hour lack one end in a year.
+    Windows of a family without end are sampled over 400 years, and at each change of a clock in them: a clock may
+    change by half an hour, so that an hour has another length.
     """
     return all(_ends_too(one, other) for one, other in permutations(families, 2))
 

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from slicing.errors import InvalidValue
+from slicing.windows.time.clocks import CYCLE
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every, elementwise, within
-from slicing.windows.time.local import Local
-from slicing.windows.time.zones import CYCLE
+from slicing.windows.time.local import LOCAL, Local
 
 _TABLE = 1 << 14
 """The most edges in a table for a closed form. If the sequences meet again only later, starts are searched."""
@@ -170,7 +170,8 @@ def _order(edges: Edges) -> tuple[str, int, int, str]:
     """Return a sort key that is the same for equal sequences."""
     spec = edges.spec()
     length, offset = spec[1:3] if isinstance(edges, Every) else (0, 0)
-    return spec[0], length, offset, json.dumps(spec)
+    # Specs of older state have one kind for all edges on a wall clock.
+    return LOCAL if isinstance(edges, Local) else spec[0], length, offset, json.dumps(spec[1:])
 
 
 def same(a: Edges, b: Edges) -> bool:

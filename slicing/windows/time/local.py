@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 
 from slicing.errors import InvalidValue
+from slicing.windows.time.clocks import DAY, SECOND, Clock
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, elementwise, saturated, within
-from slicing.windows.time.zones import DAY, SECOND, Zone
+from slicing.windows.time.zones import Zone
 
 # Instants, wall times and distances from the first edge differ by at most five days. None of them overflows if instants
-# are at least `_MARGIN` away from the limits of int64. Edges are numbered up to `_LIMIT`; `count` is clipped beyond it.
+# are at least `_MARGIN` away from the limits of int64. There are no edges beyond it.
 _MARGIN = 8 * DAY
-_LIMIT = AFTER - 16 * DAY
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _LENGTHS = {"microsecond": 1, "millisecond": 10**3, "second": SECOND, "minute": 60 * SECOND, "hour": 3600 * SECOND}
 _LENGTHS |= {"day": DAY, "week": 7 * DAY}
 _MONDAY = 4 * DAY
 """1970-01-05, from which weeks are counted."""
+LOCAL, CLOCK = "local", "clock"
+"""The kinds of a spec: only the earlier instant of a fold is an edge, or both are."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,19 @@ class Local:
 
     `unit` is day, week, month, quarter or year, or a clock unit down to microsecond. Clock units must divide the day:
     the i-th edge of a day is midnight + i x length by the clock. Equivalent units are equal: 60 minutes are an hour, 12
-    months a year, 24 hours a day. But 7 days are not a week, because they are counted from a Thursday. Raises
-    InvalidValue.
+    months a year, 24 hours a day. But 7 days are not a week, because they are counted from a Thursday.
+
+    Units that divide an hour have an edge at each instant at which the clock shows a multiple, so both instants of a
+    repeated hour are edges. With `repeats=False` only the earlier one is, as for longer units: state of version 0.2 has
+    such edges. Raises InvalidValue.
     """
 
     unit: str
     each: int
     zone: Zone
+    repeats: bool
 
-    def __init__(self, unit: str, count: int, zone: Zone) -> None:
+    def __init__(self, unit: str, count: int, zone: Zone, repeats: bool = True) -> None:
         if unit not in _MONTHS and unit not in _LENGTHS:
             raise InvalidValue(f"`unit` must be one of {', '.join([*_LENGTHS, *_MONTHS])}; got {unit!r}.")
         longest = 100_000 * 366 * DAY // (_LENGTHS.get(unit) or _MONTHS[unit] * 31 * DAY)
@@ -46,22 +52,25 @@ class Local:
                 f"`count` of units must be a positive integer, of 100,000 years at most; got {count!r} of {unit!r}."
             )
         unit, count = _plain(unit, count)
-        for name, value in (("unit", unit), ("each", count), ("zone", zone)):
+        repeats = repeats and unit == "microsecond" and _LENGTHS["hour"] % count == 0
+        for name, value in (("unit", unit), ("each", count), ("zone", zone), ("repeats", repeats)):
             object.__setattr__(self, name, value)
+
+    @property
+    def _clock(self) -> Clock:
+        return self.zone.ascending(self.each) if self.repeats else self.zone.clock
 
     @elementwise
     def edge(self, number: Array) -> Array:
         """Instant of an edge."""
-        return saturated(number, *self._numbers, lambda known: self.zone.first(self._wall(known)))
+        return saturated(number, *self._numbers, lambda known: self._clock.first(self._wall(known)))
 
     @elementwise
     def count(self, time: Array) -> Array:
         """Number of the last edge at or before an instant."""
         if within(time, -(1 << 62), 1 << 62):
-            return self._number(self.zone.reached(time))
-        low, high = self._numbers
-        clipped = np.clip(time, BEFORE + _MARGIN, AFTER - _MARGIN)
-        return np.clip(self._number(self.zone.reached(clipped)), low - 1, high)
+            return self._number(self._clock.reached(time))
+        return self._number(self._clock.reached(np.clip(time, BEFORE + _MARGIN, AFTER - _MARGIN)))
 
     def _wall(self, number: Array) -> Array:
         """Return the wall time of an edge."""
@@ -77,9 +86,8 @@ class Local:
 
     @cached_property
     def _numbers(self) -> tuple[int, int]:
-        """The first and the last number whose edge fits into int64."""
-        low, high = self._number(np.array([-_LIMIT, _LIMIT]))
-        return int(low) + 1, int(high)
+        """The numbers of the first and of the last edge."""
+        return self.count(BEFORE) + 1, self.count(AFTER)
 
     @property
     def least(self) -> int:
@@ -101,13 +109,13 @@ class Local:
         if other.unit == "month":
             unit = self.each if self.unit == "month" else 0
             return other.each % unit == 0 if unit else DAY % self._length == 0
-        if self.unit == "month":
+        if self.unit == "month" or (other.repeats and not self.repeats):
             return False
         return other._length % self._length == 0 and (other._origin - self._origin) % self._length == 0
 
     def spec(self) -> list[Any]:
-        """`["local", unit, count, name of the zone, its digest]`."""
-        return ["local", self.unit, self.each, self.zone.name, self.zone.digest]
+        """`["clock", unit, count, name of the zone, its digest]` with `repeats`, otherwise `["local", ...]`."""
+        return [CLOCK if self.repeats else LOCAL, self.unit, self.each, self.zone.name, self.zone.digest]
 
     def __str__(self) -> str:
         return f"{show_units(self.unit, self.each)} in {self.zone.name}"
