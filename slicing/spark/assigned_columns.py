@@ -26,6 +26,7 @@ from slicing.spark.columns import quoted
 from slicing.spark.late import DELAY
 from slicing.spark.names import Names
 from slicing.spark.query import Query
+from slicing.spark.watermarks import check_watermark
 from slicing.spark.window_columns import WindowColumns
 from slicing.stages import flat
 from slicing.windows.assigned import GAP, IS_FIRST, IS_LAST, Assigned, AssignedSessions
@@ -116,8 +117,8 @@ def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
         raise InvalidType(
             f"time column `{time}` must be a timestamp; got {field.dataType.simpleString()}. Cast it first."
         )
-    if df.isStreaming and DELAY not in field.metadata:
-        raise InvalidValue(f'a stream needs a watermark: `df.withWatermark("{time}", "10 minutes")` before `group_by`.')
+    if df.isStreaming:
+        check_watermark(df, df.schema, field)
     assign = F.udf(_Assigning(window), _ASSIGNED, useArrow=False)
     instant = F.unix_micros(quoted(time))
     rows = df.withColumn(_WINDOWS, F.explode_outer(assign(instant, *map(quoted, window.values))))

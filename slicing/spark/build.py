@@ -17,6 +17,7 @@ from slicing.spark.profiling import TimedOperator, TimedStage
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
 from slicing.spark.settings import PARTITIONS
+from slicing.spark.watermarks import check_single
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.changes import Changes, changes_of
 
@@ -37,6 +38,8 @@ def build(
     check_workers(spark)
     if query.streaming:
         check_stream(spark, asks=query.declared is None)
+        if query.declared is None:
+            check_single(query.source)
     chosen, over = spread(query, buckets)
     if not query.streaming:
         return of_bounded(query, chosen)

@@ -37,8 +37,8 @@ def plausible(df: DataFrame, time: str, ahead: Duration, behind: Duration | None
     check_time_type(time, field.dataType)
     if DELAY in (field.metadata or {}):
         raise InvalidValue(
-            f"`plausible` comes before the watermark, and `{time}` has one, which has seen all its times. "
-            f'Write `plausible(df, "{time}", ...).withWatermark("{time}", ...)`.'
+            f"`plausible` comes before the watermark, and `{time}` has one, which has seen all its times. Take the "
+            f'DataFrame before that call, and write `plausible(df, "{time}", ...).withWatermark("{time}", ...)`.'
         )
     column = quoted(field.name)
     inside = _inside(column, field.dataType, *bounds)

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-from pyspark.sql import types as T
-
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.kernel import Kernel
@@ -16,9 +14,10 @@ from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
 from slicing.errors import InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import check_time_type
-from slicing.spark.late import DELAY, LATE, TIMES
+from slicing.spark.late import LATE, TIMES
 from slicing.spark.query import EMISSION, Time
 from slicing.spark.resolution import Draft, Resolution
+from slicing.spark.watermarks import check_watermark
 from slicing.stages.support_of import support_of
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, RECORDS
@@ -48,30 +47,8 @@ def time_is_a_timestamp(asked: Resolution) -> None:
 
 def stream_has_a_watermark(asked: Resolution) -> None:
     """A stream in event time must have its watermark on the time column."""
-    if asked.time is None or not asked.by_event_time or DELAY in asked.time.metadata:
-        return
-    time = asked.time.name
-    others = [f for f in asked.given_schema.fields if DELAY in (f.metadata or {})]
-    found = (
-        f"the watermark is on `{others[0].name}`" if others else "there is none, or an expression on the column lost it"
-    )
-    cast = f"cast `{time}` to timestamp, the only type that takes one, then call" if asked.ntz else "call"
-    call = f'{cast} `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
-    remedy = f"{_carried(others[0])} For another time, {call}" if others else call[0].upper() + call[1:]
-    raise InvalidValue(f"a stream needs a watermark on the time column `{time}`; {found}. {remedy}")
-
-
-def _carried(field: T.StructField) -> str:
-    """Return how a time that is computed from a column keeps its watermark.
-
-    A second watermark would not do for rows of windows: Spark's is the smaller one, and no row is emitted to raise it.
-    """
-    if isinstance(field.dataType, T.StructType):
-        return f'The time of its rows is `.withColumn("at", F.window_time("{field.name}"))`.'
-    return (
-        f'A time computed from it keeps it by `.withColumn("at", ...).withMetadata("at", '
-        f'df.schema["{field.name}"].metadata)`.'
-    )
+    if asked.time is not None and asked.by_event_time and asked.given.frame is not None:
+        check_watermark(asked.given.frame, asked.given_schema, asked.time, asked.ntz)
 
 
 def windows_take_the_options(asked: Resolution) -> None:

@@ -122,7 +122,7 @@ INSIDE = {
         {"slicing.spark.advice"},
         {"slicing.spark.columns"},
         {"slicing.spark.late"},
-        {"slicing.spark.declared"},
+        {"slicing.spark.declared", "slicing.spark.watermarks"},
         {"slicing.spark.names"},
         {"slicing.spark.merging", "slicing.spark.plausible", "slicing.spark.lateness"},
         {"slicing.spark.progress"},

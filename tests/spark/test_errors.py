@@ -294,13 +294,13 @@ def test_a_stream_needs_a_watermark_on_its_time_column(rate):
     with refused(InvalidValue, "needs a watermark on the time column `ts`", "there is none", '.withWatermark("ts"'):
         count(rate)
     other = rate.withColumn("other", F.col("ts")).withWatermark("other", "1 second")
-    with refused(InvalidValue, "the watermark is on `other`", '.withWatermark("ts"'):
+    with refused(InvalidValue, "the watermark is on `other`", '.withWatermark("ts"', "in place of that on `other`"):
         count(other)
     rows = count(rate.withWatermark("ts", "1 second")).withColumn("ts", F.col("window.end"))
     with refused(InvalidValue, "the watermark is on `window`", 'withColumn("at", F.window_time("window"))'):
         count(rows)
     lost = rate.withWatermark("ts", "1 second").withColumn("ts", F.col("ts") + F.expr("interval 1 second"))
-    with refused(InvalidValue, "an expression on the column lost it", "last before `group_by`"):
+    with refused(InvalidValue, "an expression lost that of `.withWatermark(", "on rate", "after the expression"):
         count(lost)
     local = rate.withColumn("ts", F.col("ts").cast("timestamp_ntz"))
     with refused(InvalidValue, "Cast `ts` to timestamp, the only type that takes one, then call `.withWatermark("):
