@@ -10,6 +10,7 @@ import random
 import pytest
 from scenarios.kind import PARTIALS
 from scenarios.lookups import Lookups
+from scenarios.scenario import END
 from scenarios.streams import stream
 from test_scenarios import TRIGGERS, in_turns, of_any_size, scenario
 
@@ -45,4 +46,7 @@ def run(rng, made, **options):
         made.step(live, watermark, now, partitions=rng.choice([1, 2]))
         if rng.random() < 0.5:
             lookups.check(rng)
-    made.drain()
+    if made.kind.is_endless:
+        made.drain()
+    else:  # the slice group after the last window of all does not expire, and may have a page of the history
+        made.step([], END, END)
