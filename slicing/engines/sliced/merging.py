@@ -32,6 +32,7 @@ from slicing.content.block import Block
 from slicing.content.folding import with_index
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.slices import Slices
+from slicing.state.format.separate import last_start, start_before
 from slicing.windows.families.family import TAILED, Family, regular
 from slicing.windows.families.tailed import tailed
 from slicing.windows.time.slices import FOREVER
@@ -73,24 +74,33 @@ class MergedSlices:
         return self._holder(index, self.families, index >= self.head.merged)
 
     def _holder(self, index: Array, families: Sequence[FamilyWindows], separate: Array | bool) -> Array:
-        """Return for each slice the last edge at or before it that is still needed.
+        """Return for each slice the last edge at or before it that is still needed; without one the slice itself."""
+        found = self._last_edge(index, families, separate)
+        return np.where(found == -FOREVER, index, found)
+
+    def _last_edge(self, index: Array, families: Sequence[FamilyWindows], separate: Array | bool) -> Array:
+        """Return for each slice the last edge at or before it that no merge has crossed; -FOREVER without one.
 
         Edges are the starts of windows of `families`, the starts of slice groups that are kept apart, and the slice
         itself if it is `separate`.
         """
-        found = np.where(separate, index, -FOREVER)
+        starts = last_start(((each.family, each.state.merged) for each in families), index)
+        found = np.where(separate, index, starts)
         for each in families:
             first = -FOREVER if each.state.merged is None else each.state.merged
-            start = start_before(each.family, index)
-            found = np.where(start >= first, np.maximum(found, start), found)
             for length, apart in _groups(each):
                 start = index // length * length
                 found = np.where(start >= max(first, apart), np.maximum(found, start), found)
-        return np.where(found == -FOREVER, index, found)
+        return found
 
     def is_separate(self, index: Array) -> Array:
-        """Return whether each slice is not merged with an earlier one: `bool[n]`."""
-        found: Array = self.holder(index) == index
+        """Return whether each slice is known not to be merged with an earlier one: `bool[n]`.
+
+        Slices before all edges that are known may be: they were merged for windows that the query has no more.
+        """
+        if self.head.merged is None:
+            return np.ones(len(index), dtype=bool)
+        found: Array = self._last_edge(index, self.families, index >= self.head.merged) == index
         return found
 
     def next_separate(self, index: Array) -> Array:
@@ -245,9 +255,3 @@ def group_length(family: Family, trees: Sequence[str]) -> int:
     if "three_layer" not in trees or family.assembled or regular(family).per_advance == 1:
         return 0
     return regular(family).slices_per_group
-
-
-def start_before(family: Family, index: Array) -> Array:
-    """Return for each slice the first slice of the last window that begins at or before it."""
-    found: Array = family.first_slice(family.last_window(index))
-    return found

@@ -32,6 +32,7 @@ from slicing.state.format.changes import (
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, FamilyState, Header, Result
 from slicing.state.format.list_names import INSTANTS, SESSIONS, WINDOW, parse
+from slicing.state.format.separate import last_start
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.specs import from_spec
@@ -208,16 +209,14 @@ def _added(
 
 def _first_separate(stored: Header, held: Sequence[Family], family: Family, first: int) -> int:
     """Return the first window, `first` or later, after which no window begins or ends inside a merged slice."""
-    marks = [mark for mark in (stored.merged, *(state.merged for state in stored.families)) if mark is not None]
+    merged, starts = stored.merged, [(own, state.merged) for own, state in zip(held, stored.families, strict=True)]
+    assert merged is not None, "some slices are merged"
 
     def are_separate(edges: Array) -> Array:
-        separate: Array = edges >= max(marks)
-        for state, own in zip(stored.families, held, strict=True):
-            there = state.merged is None or edges >= state.merged
-            separate |= there & (own.first_slice(own.last_window(edges)) == edges)
+        separate: Array = (edges >= merged) | (last_start(starts, edges) == edges)
         return separate
 
-    windows = np.arange(first, int(family.last_window(max(marks))) + 1)
+    windows = np.arange(first, int(family.last_window(merged)) + 1)
     inside = np.flatnonzero(~(are_separate(family.first_slice(windows)) & are_separate(family.end_slice(windows))))
     return first + int(inside[-1]) + 1 if len(inside) else first
 
