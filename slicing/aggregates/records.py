@@ -115,19 +115,23 @@ class RecordsKernel(Kernel):
         sizes = np.add.reduceat(counts, starts) if len(starts) else counts[:0]
         ends, rows = np.cumsum(sizes), expanded(first, counts)
         records = taken(dictionary, rows)
-        if (order := self._order(records, sizes)) is not None:
+        if (order := self._order(records, sizes, rows)) is not None:
             records = records.take(pa.array(order))
         return [ends - sizes, ends], records
 
-    def _order(self, records: pa.Array, sizes: Array) -> Array | None:
-        """Return the order of the records by row and time, stable for equal times; None if they are in order."""
+    def _order(self, records: pa.Array, sizes: Array, rows: Array) -> Array | None:
+        """Return the order of the records by row and time; None if they are in order.
+
+        Records of one time stay in the order of their table, `rows`: runs of sessions are not in the order of arrival.
+        """
         if self.aggregate.time is None or len(records) < 2:
             return None
         times = times_of(records, self.aggregate.time)
         groups = np.repeat(np.arange(len(sizes)), sizes)
-        if np.all((np.diff(times) >= 0) | (np.diff(groups) > 0)):
+        later = np.diff(times)
+        if np.all((later > 0) | ((later == 0) & (np.diff(rows) > 0)) | (np.diff(groups) > 0)):
             return None
-        found: Array = np.lexsort((times, groups))
+        found: Array = np.lexsort((rows, times, groups))
         return found
 
     def unified(

@@ -70,6 +70,11 @@ class Shape:
         return any(kernel.aggregate.keeps_records for kernel in self.kernels)
 
     @property
+    def has_order(self) -> bool:
+        """Whether partials depend on the order in which the rows of a slice are combined."""
+        return self.keeps_records or any(kernel.aggregate.ordered for kernel in self.kernels)
+
+    @property
     def pair_bytes(self) -> int:
         """Return the estimated bytes of a row: its fields of results in arrays, and 8 bytes for each field of its key.
 

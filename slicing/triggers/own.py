@@ -159,7 +159,7 @@ class Own(Trigger):
                 self._asked(_CLEAR, windows, at, partial(_shown, some.extents()))
 
     def _state_of(self, some: Candidates) -> tuple[list[Array], Array, Array]:
-        """Return the fields of the state of some pairs as copies, and of each pair the counts `_PURGED` and `_FIRED`."""
+        """Return the fields of the state of some pairs as copies, and their counts `_PURGED` and `_FIRED`."""
         stored = [field.copy() for field in some.memory.fields] if self.stored_fields else []
         own, none = len(self.fields), np.zeros_like(some.held)
         counts = dict(zip(self.counts, stored[own:], strict=True))

@@ -46,6 +46,7 @@ from slicing.process.call import then
 from slicing.process.evictors import evictor
 from slicing.process.states import declared
 from slicing.stages import local_runner
+from slicing.state import pages
 from slicing.windows.sets import windows_of_call
 
 START = 20_000 * 24 * 60 * MINUTE
@@ -207,6 +208,60 @@ def test_every_firing_counts_as_count_does(name, trigger):
     ours = Counter((start, stop, n or 0, kind) for _, start, stop, n, kind in rows)
     assert ours == Counter((row.start, row.end, row.records, row.emission) for row in replay.rows)
     assert ours or name == "zone", "some windows fire"
+
+
+def tied(seed, rounds=30):
+    """Micro-batches of records of one key at a few times, numbered as they come; some lie far ahead of the others."""
+    random, batches, number = Random(f"tied {seed}"), [], 0
+    for now in range(rounds):
+        ahead = [random.choice([0, 0, 0, 1, 2, 7, 40]) for _ in range(random.randint(1, 4))]
+        back = [random.choice([0, 0, 0, 1, 3]) for _ in ahead]
+        times = [START + (now + far - late) * MINUTE for far, late in zip(ahead, back, strict=True)]
+        batches.append([(time, "a", number + at) for at, time in enumerate(times)])
+        number += len(times)
+    return batches
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("seed", seeds(2, 12))
+@pytest.mark.parametrize("name", ALL)
+def test_records_of_one_time_are_in_arrival_order(name, seed, monkeypatch):
+    """Across micro-batches, wherever the records before are stored, and in every firing."""
+    monkeypatch.setattr(pages, "FAN_IN", [8, 2, 3, 2][seed % 4])
+    trigger = [on_close(), on_update()][seed // 2 % 2 if not name.startswith("counting") else 0]
+    batches = tied(seed)
+    times = {value: time for batch in batches for time, _, value in batch}
+    play = Play(ALL[name], listed, LISTED, trigger=trigger)
+    rows = [row for at, batch in enumerate(batches) for row in play.step(batch, START + (at - 3) * MINUTE)]
+    rows += play.step([], END)
+    place = (lambda value: value) if name.startswith("counting") else lambda value: (times[value], value)
+    shown = [row[4] for row in rows if row[4] is not None]
+    assert shown == [sorted(values, key=place) for values in shown]
+    assert any(len({times[value] for value in values}) < len(values) for values in shown)
+
+
+SECOND = 1_000_000
+
+
+@pytest.mark.parametrize("evict", [(), [keep_last(9)]], ids=["process", "evict"])
+def test_records_of_one_time_are_in_arrival_order_where_some_are_stored_far_ahead(evict):
+    play = Play(tumbling("1 second"), listed, LISTED, evict=evict)
+    batches = [[(12, 0), (11, 1)], [(12, 100), (10, 101)], [(15, 200), (11, 201)], [], []]
+    rows = []
+    for batch, watermark in zip(batches, [6, 7, 6, 9, 40], strict=True):
+        rows += play.step([(time * SECOND, "a", value) for time, value in batch], watermark * SECOND)
+    assert {row[1] // SECOND: row[4] for row in rows} == {10: [101], 11: [1, 201], 12: [0, 100], 15: [200]}
+
+
+@pytest.mark.parametrize("late_by", ["record", "session"])
+def test_records_of_one_time_are_in_arrival_order_where_a_later_session_begins_earlier(late_by):
+    """An input partition ships [5, 9] and, a micro-batch later, [3, 9]."""
+    play = Play(session("10 seconds", late_by=late_by), listed, LISTED)
+    batches = [[(5, 0), (9, 1), (9, 2), (5, 3)], [(3, 4), (9, 5), (9, 6), (3, 7)]]
+    rows = [play.step([(time * SECOND, "a", value) for time, value in batch], 0) for batch in batches]
+    (row,) = play.step([], 60 * SECOND)
+    assert rows == [[], []]
+    assert row[4] == [4, 7, 0, 3, 1, 2, 5, 6]
 
 
 def test_unbounded_windows_hold_all_records_in_arrival_order():

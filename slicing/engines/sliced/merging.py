@@ -53,7 +53,7 @@ class MergedSlices:
     def __init__(self, slices: Slices, families: Sequence[FamilyWindows]):
         self.slices, self.head, self.families = slices, slices.head, families
         tailed = any(each.family.assembled == TAILED for each in families)
-        self.applies = tailed and not slices.has_order and not slices.shape.keeps_records
+        self.applies = tailed and not slices.shape.has_order
 
     def keep_groups_apart(self) -> None:
         """Begin to keep the groups of three-layer trees apart, after the slices that have been merged already."""

@@ -21,7 +21,7 @@ from slicing.content.block import Block, Shape, empty
 from slicing.content.folding import with_index
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
 from slicing.state.bucket_cache import BucketCache
-from slicing.state.format.header import covered
+from slicing.state.format.header import Entry, covered, spans_of
 from slicing.state.format.list_names import STATES, parse
 from slicing.state.pages import Pages, page_name
 from slicing.state.slice_groups import SliceGroups
@@ -44,11 +44,6 @@ class Slices:
         self.cache = BucketCache(shape, self.head.nonce, str(trigger), read)
         self.incoming, self._newest_before = empty(shape), self.head.newest
         self._here: int | None = None  # the newest ordinary slice of the new records
-
-    @property
-    def has_order(self) -> bool:
-        """Whether partials depend on the order of records, which is the order of the pages."""
-        return any(kernel.aggregate.ordered for kernel in self.shape.kernels)
 
     def take(self, block: Block) -> None:
         """Hold the new records until they are written."""
@@ -105,15 +100,17 @@ class Slices:
         """Add rows to the fresh pages.
 
         Rows far ahead of the others get pages of their own, listed before the others and not merged with them, because
-        a common page would span all slices between. If partials have an order, the order of the pages must not change.
+        a common page would span all slices between. Pages with a slice in common stay in their order, which is that of
+        the records of this slice.
         """
         if not len(block):
             return
         newest = newest_ordinary(block.index, self.longest, self._here)
         assert self.head.newest is not None
-        if self.has_order or self.head.newest <= newest + self.longest:
+        if self.head.newest <= newest + self.longest:
             self.pages.append(self.head.fresh, block, self.shape)
             return
+        newest = newest_reached(spans_of(self.head.fresh), newest, 0)
         split = (
             [entry for entry in self.head.fresh if entry[1] > newest],
             [entry for entry in self.head.fresh if entry[1] <= newest],
@@ -145,17 +142,31 @@ class Slices:
     def take_fresh(self, entered: int) -> InOrder:
         """Remove and return the new rows since the last close.
 
-        Pages of slices that do not enter yet stay, otherwise a long delay would make every close rewrite them. If
-        partials have an order, which is the order of the pages, all pages are returned.
+        Pages of slices that do not enter yet stay, otherwise a long delay would make every close rewrite them. New
+        records of slices of the returned pages are returned with them, unless other pages of these slices stay.
         """
-        entering = [entry for entry in self.head.fresh if self.has_order or entry[1] < entered]
-        both = max((entry[2] for entry in entering), default=-FOREVER)
-        both, incoming = max(both, entered), self.incoming
+        entering = self._entering(entered)
+        ends = [entry[2] for entry in entering]
+        stay = [entry[1] for entry in self.head.fresh if entry not in entering]
+        both, incoming = min([max([entered, *ends]), *stay]), self.incoming
         fresh = InOrder(self.shape, chain(self.pages.take(entering, self.shape), [incoming.between(-FOREVER, both)]))
         self.incoming = incoming.between(both, FOREVER)
         self.head.fresh = [entry for entry in self.head.fresh if entry not in entering]
         self.pages.remove(entering)
         return fresh
+
+    def _entering(self, entered: int) -> list[Entry]:
+        """Return the fresh pages with slices that enter, in their order.
+
+        If the order of records matters, older pages that have slices in common with them are returned, too: `enter`
+        then writes their other rows to pages before those that stay.
+        """
+        found, reach = [], entered
+        for entry in reversed(self.head.fresh):
+            if entry[1] < reach:
+                found.append(entry)
+                reach = max(reach, entry[2]) if self.shape.has_order else reach
+        return found[::-1]
 
     def clear(self) -> None:
         """Remove all pages except the state of functions: the last window of every slice has been emitted."""
@@ -169,11 +180,13 @@ class Slices:
         self.slice_groups.remove_before(oldest)
         entered_before = max(oldest, self.entered)
         self.slice_groups.at_once = entered - self.entered
+        newer, self.head.fresh = (self.head.fresh, []) if self.shape.has_order else ([], self.head.fresh)
         for part in fresh.parts(oldest):
             self.slice_groups.put_late(part.between(oldest, entered_before))
             complete = entered if fresh.block is not None else min(entered, int(part.index[-1]))
             self.slice_groups.put(part.between(entered_before, entered), complete)
             self._append_fresh(part.between(entered, FOREVER))
+        self.head.fresh += newer
         for key in self._whole(self.entered, entered):
             self.slice_groups.cut(key)
         self.entered = entered

@@ -376,7 +376,7 @@ class Header:
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = np.repeat(firsts, counts) + within * np.repeat(lengths, counts)
         cuts = np.column_stack([starts, starts + np.repeat(lengths, counts)])
-        return np.concatenate([np.array(entries, np.int64).reshape(-1, 5)[:, 1:3], cuts])
+        return np.concatenate([spans_of(entries), cuts])
 
     # Shortcuts for engines with a single family.
 
@@ -504,6 +504,11 @@ def stored_format(text: str) -> int:
 
 
 RESTORE = "The checkpoint is damaged: restore a copy of it, or start with a new one."
+
+
+def spans_of(entries: Sequence[Entry]) -> Array:
+    """Return the first slice and the end of each page of a list: `int64[n, 2]`."""
+    return np.array(entries, np.int64).reshape(-1, 5)[:, 1:3]
 
 
 def covered(spans: Array) -> int:
