@@ -57,6 +57,15 @@ class Job:
         """The existing input files, sorted by path."""
         return sorted(data_files(self.source)) if self.source.is_dir() else [self.source]
 
+    def partitions(self, path: Path) -> tuple[str, ...]:
+        """Return the columns that Spark reads from names of directories such as `day=2024-05-01`."""
+        directories = path.relative_to(self.source).parts[:-1] if self.source.is_dir() else ()
+        return tuple(part.partition("=")[0] for part in directories if "=" in part)
+
+    def in_file(self, path: Path) -> tuple[str, ...]:
+        """Return the job's columns that the file itself must contain."""
+        return tuple(name for name in self.columns if name not in self.partitions(path))
+
     @property
     def checkpoint(self) -> Path | None:
         """The checkpoint of a stream: the given one, or a directory next to the output."""

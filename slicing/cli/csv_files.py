@@ -22,7 +22,7 @@ from slicing.cli.headers import (
     header_of,
     readable,
 )
-from slicing.cli.loading import BAD, BAD_FIELD, PERMISSIVE, in_file, literal, load, load_stream
+from slicing.cli.loading import BAD, BAD_FIELD, PERMISSIVE, literal, load, load_stream
 from slicing.errors import InvalidValue
 from slicing.spark.columns import quoted
 
@@ -58,7 +58,7 @@ def _by_header(job: Job, spark: SparkSession) -> Groups:
     groups: Groups = {}
     for path in job.files:
         if found := _header(path, spark):
-            check_names(str(path), found.names, in_file(job, path))
+            check_names(str(path), found.names, job.in_file(path))
             groups.setdefault(found.names, []).append(path)
     if not groups:
         raise InvalidValue(f"`{job.source}` has no line. The first line of a CSV file is its header.")
@@ -147,8 +147,6 @@ def _numbers(frame: DataFrame, names: list[str]) -> dict[str, T.DataType]:
 
 def stream_csv(job: Job, spark: SparkSession) -> DataFrame:
     """Return the stream of CSV files: read as text, reordered by the header of each file, then parsed by Spark."""
-    if unknown := [path for path in job.files if not readable(str(path))]:
-        raise InvalidValue(f"`--follow` reads CSV files that are plain, .gz or .bz2; found `{unknown[0]}`. Convert it.")
     groups = _by_header(job, spark)
     kinds, names = _kinds(job, spark, groups), next(iter(groups))
     directories = [T.StructField(name, kinds[name]) for name in job.columns if name not in names]

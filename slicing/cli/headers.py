@@ -1,4 +1,4 @@
-"""Headers of CSV files and columns by name. Workers import this module too, so it does not import pyspark."""
+"""Headers of CSV and Parquet files, columns by name. Workers import this module too, so it does not import pyspark."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from slicing.errors import InvalidValue, raised
 
@@ -63,11 +64,20 @@ def header(path: str) -> Header | None:
         with opened(path, "rt", encoding="utf-8-sig", errors="replace") as file:
             return next((header_of(line.rstrip("\n")) for line in file if line.strip()), None)
     except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, "CSV", error) from error
+        raise _unreadable(path, "CSV", error) from error
 
 
-def unreadable(path: str, written: str, error: Exception) -> InvalidValue:
-    """Return the error for a file that cannot be read as what it should be."""
+@lru_cache(maxsize=4096)
+def parquet_schema(path: str) -> pa.Schema:
+    """Return the schema of a Parquet file. Raises InvalidValue if there is none, as in one that is cut off."""
+    try:
+        return pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, "Parquet", error) from error
+
+
+def _unreadable(path: str, written: str, error: Exception) -> InvalidValue:
+    """The error for a file that cannot be read as what it should be."""
     return InvalidValue(f"`{path}` cannot be read as {written}; got {raised(error)}. Remove it, or write it anew.")
 
 

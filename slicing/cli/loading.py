@@ -8,10 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from slicing.cli.command import Job
-from slicing.cli.headers import (
-    PATTERN,
-    ColumnNames,
-)
+from slicing.cli.headers import PATTERN
 
 BAD = "slicing: unreadable"
 """The column with the text of an unreadable record, or of its unreadable time; null in readable records."""
@@ -27,7 +24,7 @@ def load(
 ) -> DataFrame:
     """Return the given files as a DataFrame."""
     reader = spark.read.format(job.source_format).options(**options)
-    if any(_partitions(job, path) for path in files):
+    if any(job.partitions(path) for path in files):
         reader = reader.option("basePath", str(job.source.absolute()))
     if schema is not None:
         reader = reader.schema(T.StructType(schema))
@@ -45,14 +42,3 @@ def load_stream(job: Job, spark: SparkSession, schema: list[T.StructField], kind
 def literal(path: Path) -> str:
     """Return the path with brackets and stars escaped, which Spark would treat as a pattern."""
     return "".join(f"\\{c}" if c in PATTERN else c for c in str(path.absolute()))
-
-
-def _partitions(job: Job, path: Path) -> ColumnNames:
-    """The columns that Spark reads from names of directories such as `day=2024-05-01`."""
-    directories = path.relative_to(job.source).parts[:-1] if job.source.is_dir() else ()
-    return tuple(part.partition("=")[0] for part in directories if "=" in part)
-
-
-def in_file(job: Job, path: Path) -> ColumnNames:
-    """Return the job's columns that the file itself must contain."""
-    return tuple(name for name in job.columns if name not in _partitions(job, path))

@@ -3,8 +3,8 @@
     python -m slicing mentions.csv.gz --time ts --keys symbol --size "7 days" --advance "1 hour" \\
         --aggregate "mean(mentions)"
 
-Arguments and the output path are checked before Spark starts; an error is one line on stderr. Results are written to
-stdout or to `--output`, progress to stderr. `--help` lists the exit codes and needs no pyspark.
+Arguments, the output path and the headers of files are checked before Spark starts; an error is one line on stderr.
+Results are written to stdout or to `--output`, progress to stderr. `--help` lists the exit codes and needs no pyspark.
 
     python -m slicing state CHECKPOINT
 
@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from slicing.cli import state
+from slicing.cli.checking import check_files
 from slicing.cli.command import INTERRUPTED, REFUSED, UNREADABLE, Job, NothingReadable
 from slicing.cli.console import complain, say
 from slicing.cli.messages import command_line_message
@@ -33,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given[:1] == [state.COMMAND]:
             asked = state.parse(given[1:])
             return on_spark(lambda: partial(state.run, asked))
-        return run(parse(given))
+        job = parse(given)
+        check_files(job)
+        return run(job)
     except NothingReadable as error:
         return complain(command_line_message(error), UNREADABLE)
     except SlicingError as error:

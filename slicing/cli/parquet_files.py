@@ -6,14 +6,13 @@ from functools import lru_cache, reduce
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from slicing.cli.command import Job
-from slicing.cli.headers import check_names, local, unreadable
-from slicing.cli.loading import BAD, in_file, load, load_stream
+from slicing.cli.headers import check_names, local, parquet_schema
+from slicing.cli.loading import BAD, load, load_stream
 from slicing.errors import InvalidValue
 from slicing.spark.columns import logical, quoted
 
@@ -39,17 +38,9 @@ def _parquet_files(job: Job, spark: SparkSession, files: list[Path]) -> DataFram
 
 def _parquet_types(job: Job, path: Path) -> tuple[pa.DataType | None, ...]:
     """The types of the job's columns in a file, None for columns from names of directories."""
-    schema, inside = _schema(str(path)), in_file(job, path)
+    schema, inside = parquet_schema(str(path)), job.in_file(path)
     check_names(str(path), tuple(schema.names), inside)
     return tuple(schema.field(name).type if name in inside else None for name in job.columns)
-
-
-def _schema(path: str) -> pa.Schema:
-    """The schema of a file. Raises InvalidValue if there is none, as in a file that was not written to its end."""
-    try:
-        return pq.read_schema(path)
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(path, "Parquet", error) from error
 
 
 def _in_micros(job: Job, frame: DataFrame, types: tuple[pa.DataType | None, ...]) -> DataFrame:
@@ -88,7 +79,7 @@ def stream_parquet(job: Job, spark: SparkSession) -> DataFrame:
 @lru_cache(maxsize=4096)
 def check_nanos(path: str, alike: tuple[tuple[str, bool], ...]) -> None:
     """Raise InvalidValue unless a file has these columns, each in nanoseconds exactly if its flag is true."""
-    schema = _schema(path)
+    schema = parquet_schema(path)
     check_names(path, tuple(schema.names), tuple(name for name, _ in alike))
     for name, nanos in alike:
         if _is_nanos(schema.field(name).type) != nanos:

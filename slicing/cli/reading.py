@@ -8,9 +8,6 @@ from pyspark.sql import types as T
 
 from slicing.cli.command import Job
 from slicing.cli.csv_files import load_csv, stream_csv
-from slicing.cli.headers import (
-    check_followed,
-)
 from slicing.cli.json_files import load_json, stream_json
 from slicing.cli.loading import BAD
 from slicing.cli.parquet_files import load_parquet, stream_parquet
@@ -30,8 +27,6 @@ def bounded(job: Job, spark: SparkSession) -> DataFrame:
 
 def stream(job: Job, spark: SparkSession) -> DataFrame:
     """Return the files as a stream, with the column types of the files that exist now."""
-    for path in (job.source, *job.files):
-        check_followed(str(path.absolute()))
     frame = {"csv": stream_csv, "json": stream_json, "parquet": stream_parquet}[job.source_format](job, spark)
     frame = with_bad_times(job, frame)
     # Only timestamps can have a watermark. Times are UTC, like the session.

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from conftest import SPARK
@@ -320,6 +322,48 @@ def test_wrong_arguments_are_one_line_before_spark_starts(source, capsys, monkey
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert message in error
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "message"),
+    [
+        (
+            {"a.csv": "ts,symbol,price\n", "b.csv": "ts,Symbol,price\n"},
+            (),
+            "b.csv` has no column `symbol`; its columns",
+        ),
+        ({"a.csv": "ts,symbol,ts,price\n"}, (), "2 columns called `ts`"),
+        ({"symbol=x/a.csv": "ts,symbol,price\n", "symbol=x/b.csv": "ts\n"}, (), "b.csv` has no column `price`"),
+        ({"a.csv.gz": "ts,symbol,price\n"}, (), "cannot be read as CSV; got BadGzipFile"),
+        ({"a.parquet": pa.table({"ts": [1], "symbol": ["a"]})}, (), "a.parquet` has no column `price`; its columns"),
+        ({"a.parquet": ""}, (), "cannot be read as Parquet"),
+        ({"a[1].csv": "ts,symbol,price\n"}, ("--follow",), "`--follow` takes no path with one of"),
+        ({"a.csv.zst": ""}, ("--follow",), "`--follow` reads CSV files that are plain, .gz or .bz2"),
+    ],
+)
+def test_headers_are_read_before_spark_starts(tmp_path, capsys, monkeypatch, files, more, message):
+    monkeypatch.setattr("slicing.cli.main.run", lambda *_: pytest.fail("Spark would have been started"))
+    for name, content in files.items():
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            path.write_text(content)
+        else:
+            pq.write_table(content, path)
+    assert main(list(map(str, arguments(tmp_path / "in", *more)))) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+
+
+def test_what_only_spark_can_read_does_not_keep_it_from_starting(tmp_path, monkeypatch):
+    """JSON has no header, Python knows no zstd, and a file without a line may have others beside it."""
+    monkeypatch.setattr("slicing.cli.main.run", lambda _: 7)
+    for name in ("json/a.json", "zst/a.csv.zst", "empty/a.csv"):
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.touch()
+        assert main(list(map(str, arguments(path.parent)))) == 7
 
 
 def test_missing_file_is_an_error_of_the_process(tmp_path):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slicing.cli.checking import check_files
 from slicing.cli.command import NothingReadable
 from slicing.cli.headers import Reordered, check_names, fields, header, header_of
 from slicing.cli.loading import BAD
@@ -105,7 +106,7 @@ def test_patterns_are_not_followed(tmp_path):
     """Spark would read such files several times."""
     (tmp_path / "a[1].json").write_text("{}")
     with pytest.raises(InvalidValue, match=r"`--follow` takes no path with one of .*; got `.*a\[1\]\.json`"):
-        stream(job(tmp_path, "--follow"), None)
+        check_files(job(tmp_path, "--follow"))
     with pytest.raises(InvalidValue, match=r"a\[1\]\.csv"):
         Reordered(("x",), ("x",))(pa.array(["1"]), pa.array([(tmp_path / "a[1].csv").as_uri()]))
 
