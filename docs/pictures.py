@@ -3,7 +3,7 @@
 A test fails if a stored picture differs from what is drawn now.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from docs.chart import chart
@@ -93,7 +93,10 @@ def drawn():
             tumbling("1 day", zone="Europe/Berlin"), ["2026-03-28 12:00", "2026-03-29 12:00", "2026-03-30 12:00"]
         ),
         "edges": draw(
-            by_edges([datetime(2026, 11, *at) for at in OPENS], [datetime(2026, 11, *at) for at in CLOSES]),
+            by_edges(
+                [datetime(2026, 11, *at, tzinfo=UTC) for at in OPENS],
+                [datetime(2026, 11, *at, tzinfo=UTC) for at in CLOSES],
+            ),
             ["2026-11-25 15:00", "2026-11-27 02:00", "2026-11-27 15:00", "2026-11-30 20:00"],
         ),
         "several": draw(several(HOP, tumbling("20 minutes")), EVENTS, "2 minutes"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from slicing.spark.warm import History
     from slicing.state.format.changes import Changes
     from slicing.windows.time.durations import Duration
+    from slicing.windows.time.instants import Instant
     from slicing.windows.window import Window
 
 
-Instant = datetime | str
 Overlap = Literal["drop", "keep"]
 _NO_FRAME = (
     "this definition has no DataFrame yet. Give it one: `df.transform(definition)` makes its windows, "
@@ -156,9 +155,9 @@ class Definition:
         for a stream that continues by offsets and not by time. In place of records, `partials` takes a table that
         `partials()` has made, or `lookup_partials` has found.
 
-        `until` is a datetime, in UTC if it has no zone, or text in ISO form. Leave it out for a table that
-        `lookup_partials` has found, if the stream continues at the offsets where that checkpoint was left: nothing of
-        the table and of the stream is dropped, and the windows that had closed there are not emitted again. Cost of
+        `until` is an instant: a datetime or ISO text, with a zone, or microseconds since 1970. Leave it out for a table
+        that `lookup_partials` has found, if the stream continues at the offsets where that checkpoint was left: nothing
+        of the table and of the stream is dropped, and the windows that had closed there are not emitted again. Cost of
         this call: for such a table, one job that reads its column `as_of`. Raises InvalidType and InvalidValue.
         """
         from slicing.spark.warm import history_of
@@ -245,7 +244,7 @@ class Definition:
         checkpoint: str,
         *,
         keys: DataFrame | Iterable[Any] | None = None,
-        starts: tuple[int | datetime | None, int | datetime | None] | None = None,
+        starts: tuple[Instant | None, Instant | None] | None = None,
         windows: Window | Sequence[Window] | Mapping[str, Window] | None = None,
         batch: int | None = None,
         latest: bool = False,
@@ -260,12 +259,12 @@ class Definition:
         the one that is then the last; a `batch` that it removes meanwhile is an error. Triggers have no effect.
 
         `keys` are values, tuples if there are several key columns, or a DataFrame of these columns. `starts` are the
-        first and the last instant at which windows may start, both included; None means no limit. `latest=True`
-        returns, for each key, the first window that holds its newest record. Instants are datetimes, in UTC if they
-        have no zone, or microseconds since 1970. `windows` replaces the windows of the definition; their edges must be
-        edges of stored slices, and by name they form one wide row. A window is left out if some of its slices have been
-        removed; with `incomplete=True` it is included, and `known_from` is the time from which its records are known.
-        `operator` is the number of the stateful operator, if the query has several windowed aggregations.
+        first and the last instant at which windows may start, as in `warm`, both included; None means no limit.
+        `latest=True` returns, for each key, the first window that holds its newest record. `windows` replaces the
+        windows of the definition; their edges must be edges of stored slices, and by name they form one wide row. A
+        window is left out if some of its slices have been removed; with `incomplete=True` it is included, and
+        `known_from` is the time from which its records are known. `operator` is the number of the stateful operator, if
+        the query has several windowed aggregations.
 
         Cost: Spark reads the state of all partitions, or for few keys only their partitions, if these have a snapshot.
         This takes about a second and does not slow the query down. Raises InvalidValue, InvalidType, StateMismatch, and
@@ -329,9 +328,9 @@ class Definition:
         self,
         checkpoint: str,
         key: Any,
-        start: int | datetime,
+        start: Instant,
         *,
-        end: int | datetime | None = None,
+        end: Instant | None = None,
         windows: Window | Sequence[Window] | None = None,
         batch: int | None = None,
         operator: int | None = None,
@@ -341,8 +340,8 @@ class Definition:
         It has the slices of one window of one key: the records in each, how many of these were late, whether the slice
         still accepts records, its partials, the results so far, and the nodes of trees that are combined. Late records
         that were not accepted are not in the state. `key` is a value, a tuple if there are several key columns, None
-        without key columns. `start` is the start of the window, a datetime or microseconds since 1970, and `end` its
-        end, needed if several windows have this start. `windows`, `batch` and `operator` are as in `lookup`.
+        without key columns. `start` is the start of the window, an instant as in `warm`, and `end` its end,
+        needed if several windows have this start. `windows`, `batch` and `operator` are as in `lookup`.
 
         Cost: that of a lookup of one key. Raises InvalidValue, InvalidType, StateMismatch.
         """

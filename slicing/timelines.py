@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, cast
 
@@ -20,7 +20,8 @@ from slicing.triggers.own import emission_of
 from slicing.triggers.user_trigger import Trigger as UserTrigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.picture import Interval, bar, edges, hull, is_finite, picture, slices, zone
-from slicing.windows.time.durations import Duration, microseconds, microseconds_of, show
+from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.instants import microseconds_of
 from slicing.windows.window import Window
 
 Instant = int | str | datetime
@@ -131,12 +132,12 @@ def _instant(given: Instant) -> int:
     """The microseconds since 1970 of an instant. Raises InvalidValue and InvalidType."""
     if isinstance(given, str):
         try:
-            return microseconds_of(datetime.fromisoformat(given if "-" in given else f"1970-01-01 {given}"))
+            given = datetime.fromisoformat(given if "-" in given else f"1970-01-01 {given}")
         except ValueError:
             raise InvalidValue(f'a time is ISO text such as "2024-05-01 12:03"; got {excerpt(given)}.') from None
-    if not isinstance(given, (int, datetime)):
-        raise InvalidType(f"a time is a datetime, microseconds or ISO text; got {excerpt(given)}.")
-    return microseconds_of(given)
+    if isinstance(given, datetime) and given.tzinfo is None:  # the picture has one clock, in UTC
+        given = given.replace(tzinfo=UTC)
+    return microseconds_of(given, "a time")
 
 
 def _drawn(windows: Window, replay: Replay, title: str, triggers: Sequence[int] = ()) -> str:

@@ -23,7 +23,7 @@ from slicing.cli.messages import failure
 from slicing.definition import Definition
 from slicing.errors import InvalidType, InvalidValue, excerpt, raised
 from slicing.windows.sets import windows_of_call
-from slicing.windows.time.durations import microseconds_of
+from slicing.windows.time.instants import microseconds_of
 from slicing.windows.window import Window, hopping
 
 if TYPE_CHECKING:

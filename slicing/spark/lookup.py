@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
@@ -49,8 +48,9 @@ from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS
 from slicing.windows.families.family import Family
 from slicing.windows.time.cut import Cut, refines
-from slicing.windows.time.durations import microseconds_of, show
+from slicing.windows.time.durations import show
 from slicing.windows.time.edges import Every
+from slicing.windows.time.instants import microseconds_of
 from slicing.windows.time.local import Local
 from slicing.windows.time.slices import FOREVER
 
@@ -303,16 +303,8 @@ def _starts(given: Any) -> tuple[int, int]:
             f"`starts` is a pair of instants, the first and the last at which windows may start; got {excerpt(given)}. "
             "Write for example `starts=(datetime(2024, 5, 1, 12, tzinfo=UTC), None)`."
         )
-    for each in given:
-        if isinstance(each, bool) or not isinstance(each, int | datetime | None):
-            raise InvalidType(
-                f"`starts` has datetimes, or microseconds since 1970; got {excerpt(each)}. Leave an end open with None."
-            )
-    low, high = given
-    return (
-        -(FOREVER >> 1) if low is None else microseconds_of(low),
-        FOREVER >> 1 if high is None else microseconds_of(high),
-    )
+    low, high = (None if each is None else microseconds_of(each, "each of `starts`") for each in given)
+    return -(FOREVER >> 1) if low is None else low, FOREVER >> 1 if high is None else high
 
 
 def keys_of(spark: SparkSession, query: Query, given: Any) -> pa.Table:

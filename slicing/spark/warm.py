@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -42,7 +41,8 @@ from slicing.stages.of_partials import OfPartials
 from slicing.state.format.buckets import Buckets
 from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.families.family import TAILED
-from slicing.windows.time.durations import microseconds_of, show_instant
+from slicing.windows.time.durations import show_instant
+from slicing.windows.time.instants import microseconds_of
 
 _EARLIEST = -(1 << 62)
 """An instant before all records. Where no window begins, `history_from` is less, and Spark's filter would overflow."""
@@ -110,15 +110,7 @@ def _where_left(looked_up: AsOf | None) -> int:
 
 
 def _microseconds(until: Any) -> int:
-    form = 'Write for example until="2026-03-01T00:00:00+00:00".'
-    if isinstance(until, str):
-        try:
-            until = datetime.fromisoformat(until)
-        except ValueError:
-            raise InvalidValue(f"`until` is an instant; got {excerpt(until)}. {form}") from None
-    if not isinstance(until, datetime):
-        raise InvalidType(f"`until` is an instant, a datetime or text in ISO form; got {excerpt(until)}. {form}")
-    found = microseconds_of(until)
+    found = microseconds_of(until, "`until`")
     if found <= 0 or found % 1000:
         raise InvalidValue(
             "`until` is where the history ends for a stream, whose watermark counts milliseconds from 1970 on; got "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from slicing.spark.query import Query
 from slicing.stages.looking import header_of
 from slicing.stages.support import STARTS
 from slicing.state.format.buckets import Buckets
-from slicing.windows.time.durations import microseconds_of, show_instant
+from slicing.windows.time.durations import show_instant
+from slicing.windows.time.instants import microseconds_of
 
 MOST_NAMED = 5
 """The maximum number of window ends in an error message."""
@@ -97,11 +97,11 @@ def why(
     spark = session_of(query, "why")
     given = _key(query, key)
     names = keys_of(spark, query, [given]) if query.keys else pa.table({"k0": pa.array([True])})
-    at = _instant("start", start)
+    at = microseconds_of(start, "`start`")
     look = Look(keys=names, starts=(at, at), other=over)
     of = shown_by(query if other is None else other, query.shape, over)
     question = Question(
-        LookupRequest(query, of, look, buckets), given, at, None if end is None else _instant("end", end)
+        LookupRequest(query, of, look, buckets), given, at, None if end is None else microseconds_of(end, "`end`")
     )
     return checkpoint.of_one_batch(lambda at: checkpoint.state(spark, path, at, operator), question.answered, batch)
 
@@ -117,12 +117,3 @@ def _key(query: Query, given: Any) -> tuple[Any, ...]:
         names = ", ".join(key.name for key in query.keys)
         raise InvalidType(f"`key` is one key, a value or a tuple of {names}; got {excerpt(given)}.")
     return given if isinstance(given, tuple) else (given,)
-
-
-def _instant(name: str, given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int | datetime):
-        raise InvalidType(
-            f"`{name}` is an instant, a datetime or microseconds since 1970; got {excerpt(given)}. "
-            "Write for example `datetime(2024, 5, 1, 12, tzinfo=UTC)`."
-        )
-    return microseconds_of(given)

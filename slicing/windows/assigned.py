@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, check_takes, excerpt, raised
 from slicing.windows.families.family import Family
 from slicing.windows.session import Session
-from slicing.windows.time.durations import microseconds_of, show_instant
+from slicing.windows.time.durations import show_instant
+from slicing.windows.time.instants import microseconds_of
 from slicing.windows.window import Window
 
 Interval = tuple[int, int]
@@ -19,8 +19,8 @@ GAP = "__window_gap"
 IS_FIRST, IS_LAST = "__window_is_first", "__window_is_last"
 """Columns of a copy of a record, 1 or 0: whether its window is the first, or the last, of the record's to end."""
 _REMEDY = (
-    "Return a list of pairs of microseconds since 1970 or datetimes, each with start <= end, and an empty list for a "
-    "record in no window; then start again: the micro-batch is repeated."
+    "Return a list of pairs of instants, each with start <= end, and an empty list for a record in no window; then "
+    "start again: the micro-batch is repeated."
 )
 
 
@@ -67,7 +67,7 @@ class Assigned(Window):
     def _interval(self, given: Any) -> Interval:
         if not isinstance(given, (tuple, list)) or len(given) != 2:
             raise InvalidType(f"a window is a pair of its start and its end; got {excerpt(given)}")
-        start, end = map(_instant, given)
+        start, end = map(microseconds_of, given)
         if end < start:
             raise InvalidValue(f"a window does not end before it starts; got {excerpt(given)}")
         return start, end
@@ -107,20 +107,15 @@ class AssignedSessions(Session):
         return repr(self.of)
 
 
-def _instant(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, (int, datetime)):
-        raise InvalidType(f"instants are microseconds since 1970 or datetimes; got {excerpt(given)}")
-    return microseconds_of(given)
-
-
 def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ()) -> Assigned:
     """Return windows that `function(time, *values)` assigns to each record, a list of `(start, end)`.
 
     `time` is the event time of the record in microseconds since 1970 in UTC, and `values` are the values of `columns`.
-    Starts and ends are microseconds or datetimes; ends are exclusive. Equal intervals of a key are one window. A window
-    whose end equals its start holds the records assigned to it, and closes like a window of one microsecond. A record
-    without windows is counted as `no_window`. The function must be deterministic, or a repeated micro-batch gives other
-    windows. Triggers that count or choose by key, not by window, are refused.
+    Starts and ends are microseconds since 1970, or datetimes or ISO text with a zone; ends are exclusive. Equal
+    intervals of a key are one window. A window whose end equals its start holds the records assigned to it, and closes
+    like a window of one microsecond. A record without windows is counted as `no_window`. The function must be
+    deterministic, or a repeated micro-batch gives other windows. Triggers that count or choose by key, not by window,
+    are refused.
 
     Cost: one call and R copies of each record before the shuffle, and R writes; no slices are shared. `hopping`,
     calendar windows and `by_edges` are cheaper where time alone determines the windows. Raises InvalidType.

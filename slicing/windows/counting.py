@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import Duration, show
 from slicing.windows.time.edges import Array, Edges, Every, elementwise
+from slicing.windows.time.instants import Instant
 from slicing.windows.unbounded import ttl_of
 from slicing.windows.window import Window
 
@@ -126,11 +126,11 @@ class Counting(Window):
         """The windows of a key as ranges of its records."""
         return CountingFamily.of(self.size, self.advance)
 
-    def slice_of(self, instant: int | datetime) -> tuple[int, int]:
+    def slice_of(self, instant: Instant) -> tuple[int, int]:
         """Refused, as `windows_of`. Raises InvalidValue."""
         raise self._undecided()
 
-    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
         """Refused: the records determine which windows hold an instant. Raises InvalidValue."""
         raise self._undecided()
 

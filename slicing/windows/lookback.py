@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
@@ -13,6 +12,7 @@ from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import several
 from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.instants import Instant
 from slicing.windows.time.slices import Index
 from slicing.windows.window import Window
 
@@ -63,7 +63,7 @@ class Lookbacks(Window):
         """The names, or the length if there is only one."""
         return [*(self.names or map(show, self.lengths))]
 
-    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
         """Refused: the spine determines which windows hold an instant. Raises InvalidValue."""
         raise InvalidValue(f"windows of an instant are those that time decides; of {self} the spine does.")
 

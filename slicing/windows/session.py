@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -12,6 +11,7 @@ from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.time.edges import Edges, Every
+from slicing.windows.time.instants import Instant
 from slicing.windows.window import Window
 
 LateBy: TypeAlias = Literal["record", "session"]
@@ -75,7 +75,7 @@ class Session(Window):
         """The microseconds at which sessions may begin."""
         return SessionFamily(gap=self.gap, gap_column=self.gap_column, unit=self.unit)
 
-    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
         """Refused: the records determine which session holds an instant. Raises InvalidValue."""
         raise InvalidValue(
             f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."

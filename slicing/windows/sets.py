@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import cast
 
@@ -19,6 +18,7 @@ from slicing.windows.families.several import (
     several,
     share_windows,
 )
+from slicing.windows.time.instants import Instant
 from slicing.windows.window import Window
 
 
@@ -56,7 +56,7 @@ class Set(Window):
         """The calls that make the windows, for messages."""
         return CallText(repr(self), tuple(argument for member in self.members for argument in member.written.arguments))
 
-    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
         """Return the windows of all kinds that hold an instant, in the order of the members."""
         return [window for member in self.members for window in member.windows_of(instant)]
 

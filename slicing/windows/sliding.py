@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from slicing.errors import InvalidValue, check_flag, excerpt
 from slicing.windows.families.even import Even
 from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.instants import Instant
 from slicing.windows.window import Window
 
 WINDOW_REFERENCES = "places"
@@ -65,7 +65,7 @@ class Sliding(Window):
         """All windows that may exist."""
         return SlidingFamily(self.difference + self.unit, self.unit, right=self.right)
 
-    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
         """Refused: the records determine which windows hold an instant. Raises InvalidValue."""
         raise InvalidValue(
             f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from slicing.errors import Argument, CallText, InvalidValue, Remedy, Topic, check_flag, excerpt
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family, slice_of, windows_between, windows_of
 from slicing.windows.families.timed import by_edges as edges_family
 from slicing.windows.families.timed import cumulating_family, hopping_family, of_fixed_length, tailed_family
-from slicing.windows.time.durations import Duration, microseconds, microseconds_of, show
+from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.time.edges import Edges
+from slicing.windows.time.instants import Instant, microseconds_of
 
 
 class Window:
@@ -64,7 +64,7 @@ class Window:
         """The call that makes these windows, for messages."""
         return CallText(repr(self))
 
-    def slice_of(self, instant: int | datetime) -> tuple[int, int]:
+    def slice_of(self, instant: Instant) -> tuple[int, int]:
         """Return the slice `[start, end)` that contains an instant, in microseconds since 1970.
 
         Raises InvalidValue if records determine the windows.
@@ -74,7 +74,7 @@ class Window:
         """
         return slice_of(self.family, microseconds_of(instant))
 
-    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
         """Return the windows `[start, end)` that contain an instant, in microseconds since 1970, oldest first.
 
         The list is empty in a gap. Raises InvalidValue if records determine the windows.
@@ -299,13 +299,11 @@ def cumulating(size: Duration, step: Duration, *, offset: Duration | int = 0, zo
     return _timed(family, "cumulating", size=size, step=step, offset=shift, zone=zone)
 
 
-def by_edges(
-    starts: Edges | Sequence[int] | Sequence[datetime], ends: Edges | Sequence[int] | Sequence[datetime]
-) -> Window:
+def by_edges(starts: Edges | Iterable[Instant], ends: Edges | Iterable[Instant]) -> Window:
     """Return windows with custom edges: window i is `[starts(i), ends(i))`.
 
-    Each is a list of instants, in microseconds since the epoch or datetimes (naive ones are read as UTC), or an object
-    with `edge(number)`, `count(instant)` and `spec()`, see `windows.time.edges.Edges`. Edges are checked here: they
+    Each is a list of instants (datetimes or ISO text, with a zone, or microseconds since 1970), or an object with
+    `edge(number)`, `count(instant)` and `spec()`, see `windows.time.edges.Edges`. Edges are checked here: they
     must not step back, and arrays must give the same results as integers. Windows may overlap and leave gaps. Cost: a
     slice between any two edges; a window is assembled from its slices when it closes. Raises InvalidValue, InvalidType,
     FunctionFailed.
@@ -313,16 +311,15 @@ def by_edges(
     >>> by_edges([0, 10], [5, 20]).windows_of(12)
     [(10, 20)]
     """
-    return Timed(edges_family(*map(_instants, (starts, ends))), f"by_edges({_shown(starts)}, {_shown(ends)})")
+    edges = _edges("starts", starts), _edges("ends", ends)
+    return Timed(edges_family(*edges), f"by_edges({', '.join(map(_shown, edges))})")
 
 
-def _instants(given: Edges | Sequence[int] | Sequence[datetime]) -> Edges | Sequence[int]:
-    if isinstance(given, Sequence) and any(isinstance(each, datetime) for each in given):
-        return [microseconds_of(each) for each in given]
-    return given  # type: ignore[return-value]
+def _edges(name: str, given: Edges | Iterable[Instant]) -> Edges | Sequence[int]:
+    return [microseconds_of(each, f"each of `{name}`") for each in given] if isinstance(given, Iterable) else given
 
 
-def _shown(edges: object) -> str:
+def _shown(edges: Edges | Sequence[int]) -> str:
     return f"{len(edges)} instants" if isinstance(edges, Sequence) else type(edges).__name__
 
 

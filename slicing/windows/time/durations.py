@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from operator import index
-from typing import SupportsIndex
 
 from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt
 
@@ -143,19 +141,3 @@ def _units(duration: Duration, name: str) -> tuple[str, int]:
             'Write for example "7 days".'
         )
     return "microsecond", microseconds(duration, name)
-
-
-def microseconds_of(instant: int | datetime) -> int:
-    """Return an instant in microseconds since the epoch; a naive datetime is read as UTC, like timestamp_ntz.
-
-    Raises InvalidType for other values than integers and datetimes.
-    """
-    if isinstance(instant, datetime):
-        aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-        return (aware - _EPOCH) // timedelta(microseconds=1)
-    if isinstance(instant, bool) or not isinstance(instant, SupportsIndex):
-        raise InvalidType(
-            f"an instant is a datetime, or microseconds since 1970; got {excerpt(instant)}. "
-            "Write for example `datetime(2024, 5, 1, 12)`."
-        )
-    return index(instant)
