@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.aggregates.aggregate import Bound, Struct
+from slicing.aggregates.conversions import as_number
 from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of
 from slicing.aggregates.migration_hints import written
 from slicing.errors import InvalidType, Remedy, Topic
@@ -27,6 +28,10 @@ NUMBERS = (*INTEGERS, *FLOATS, ANY_DECIMAL)
 ATOMIC = ("boolean", *NUMBERS, "string", "binary", "date", "timestamp", "timestamp_ntz")
 
 
+AS_NUMBER = "number"
+"""The remedy of `require` for a column that must hold numbers: it depends on the column's kind."""
+
+
 def accepts(kinds: tuple[str, ...], kind: str) -> bool:
     """Return whether `kind` is one of `kinds`.
 
@@ -41,7 +46,7 @@ def require(label: str, kinds: tuple[str, ...], kind: str, remedy: str) -> None:
     if not accepts(kinds, kind):
         topic = Topic.NUMBERS if kinds == NUMBERS else Topic.COLUMN
         rule = f"`{label}` takes a column of one of {', '.join(kinds)}; got {kind}. "
-        raise InvalidType(rule, Remedy(topic, remedy))
+        raise InvalidType(rule, Remedy(topic, as_number(kind) if remedy == AS_NUMBER else remedy))
 
 
 def constant(value: Any) -> Callable[[], Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import ATOMIC, NUMBERS, Array, constant, require, shown
+from combinators._common import AS_NUMBER, ATOMIC, NUMBERS, Array, constant, require, shown
 from combinators._counted import checked_limit, counted
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
@@ -23,7 +23,6 @@ from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, 
 from slicing.errors import InvalidValue, excerpt
 
 _ATOMIC = "Choose or compute an atomic column first."
-_CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _MOST_EDGES = 10_000
 _MOST_VALUES = 1_000_000
 
@@ -218,7 +217,7 @@ def _nearest(k: int, items: Items, layout: Layout, acc: Any) -> Array:
 
 
 def _between(label: str, edges: tuple[float, ...], kind: str) -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     return counters(len(edges) - 1, f"histogram {edges}", partial(_placed, edges, kind), _rows, "array<bigint>")
 
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
+from combinators._common import AS_NUMBER, NUMBERS, Array, constant, require, shown, unless_empty
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
 
 _MEANINGS = ("n", "mean", "m2", "m3", "m4")
-_CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
 def variance(column: Input, *, where: Condition = None) -> Bound:
@@ -101,7 +100,7 @@ def _moment(name: str, column: str, lower: Any, missing: int) -> Bound:
 
 
 def _moment_of(label: str, lower: Any, kind: str) -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     return Aggregate(
         constant((0, 0.0, 0.0)),
         Gathered(partial(_gathered, 2)),
@@ -162,7 +161,7 @@ def _quotient(missing: int, n: Array, m2: Array) -> Array:
 
 
 def _powers_of(label: str, highest: int, lower: Any, kind: str) -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     powers = [f"m{power} double" for power in range(2, highest + 1)]
     return Aggregate(
         constant((0, *[0.0] * highest)),

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
+from combinators._common import AS_NUMBER, NUMBERS, Array, constant, require, shown, unless_empty
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input
 
-_CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _FIELDS = ("n bigint", "mean_x double", "mean_y double", "together double", "m2_x double", "m2_y double")
 
 
@@ -99,7 +98,7 @@ def _pair(name: str, first: str, second: str, lower: Callable[[Any], Array]) -> 
 
 def _pair_of(label: str, lower: Callable[[Any], Array], first: str, second: str) -> Aggregate:
     for kind in (first, second):
-        require(label, NUMBERS, kind, _CAST)
+        require(label, NUMBERS, kind, AS_NUMBER)
     return Aggregate(
         constant((0, 0.0, 0.0, 0.0, 0.0, 0.0)),
         _add,

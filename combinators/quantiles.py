@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import NUMBERS, Array, constant, require, shown
+from combinators._common import AS_NUMBER, NUMBERS, Array, constant, require, shown
 from combinators._counted import checked_limit, counted, lowered
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
@@ -27,7 +27,6 @@ from slicing.errors import InvalidValue, excerpt
 
 Share = float | Sequence[float]
 
-_CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _SAMPLED = (*INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
 _FINEST = 1e-5
 _ZERO, _OFFSET, _INFINITE, _NAN = 0, 1 << 40, 1 << 41, 1 << 42
@@ -158,7 +157,7 @@ def _at(tables: Tables, ranks: Array) -> Array:
 
 def _exact(label: str, column: str, shares: tuple[float, ...], returns: str, limit: int | None) -> Bound:
     limits = Limit(label, "every value", checked_limit(limit))
-    return counted(label, column, limits, NUMBERS, _CAST, partial(_interpolated, shares, returns), returns)
+    return counted(label, column, limits, NUMBERS, AS_NUMBER, partial(_interpolated, shares, returns), returns)
 
 
 def _interpolated(shares: tuple[float, ...], returns: str, items: Items, tables: Tables) -> Array:
@@ -181,7 +180,7 @@ def _interpolated(shares: tuple[float, ...], returns: str, items: Items, tables:
 
 
 def _sampled(label: str, shares: tuple[float, ...], returns: str, accuracy: int, kind: str) -> Aggregate:
-    require(label, _SAMPLED, kind, _CAST)
+    require(label, _SAMPLED, kind, AS_NUMBER)
     check_installed(label)
     return Aggregate(
         constant(b""),
@@ -232,7 +231,7 @@ class _Bins:
 
 
 def _sparse(label: str, shares: tuple[float, ...], returns: str, bins: _Bins, kind: str) -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     joined = Joined(Layout(1), f"bins {bins.error!r}")
     return Aggregate(
         constant(b""),
@@ -293,7 +292,7 @@ def _checked_range(bins: _Bins, between: tuple[float, float]) -> tuple[float, fl
 def _dense(
     label: str, shares: tuple[float, ...], returns: str, bins: _Bins, low: float, high: float, kind: str
 ) -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     first, last = bins.number(np.array([low, high])).tolist()
     # One more bin at either end, for values outside.
     width = last - first + 3

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import ATOMIC, NUMBERS, Array, constant, require, shown, unless_empty
+from combinators._common import AS_NUMBER, ATOMIC, NUMBERS, Array, constant, require, shown, unless_empty
 from combinators._counted import by_time, checked_limit, timed
 from combinators._items import Items, as_doubles, floats
 from combinators._tables import Joined, Layout, Limit, Tables, lists
@@ -23,7 +23,6 @@ from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition
 from slicing.errors import InvalidValue, excerpt
 from slicing.windows.time.durations import Duration, microseconds
 
-_CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _ATOMIC = "Choose or compute an atomic column first."
 _SECOND = 1e6
 _METHODS = ("last", "linear")
@@ -130,7 +129,7 @@ def ohlc(price: Input, volume: Input | None = None, *, where: Condition = None) 
 
 
 def _delta(label: str, kind: str, _time: str = "bigint") -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     most = 2**63 - 1
     return Aggregate(
         constant((most, np.inf, -most, np.inf, 0)),
@@ -174,7 +173,7 @@ def _difference(acc: Any) -> Array:
 
 def _points(label: str, column: str, limit: int | None, lower: Callable[[Array, Array, Array], Array]) -> Bound:
     limits = Limit(label, "every record", checked_limit(limit))
-    source = partial(_timed, limits, NUMBERS, _CAST, partial(_of_points, lower), "double")
+    source = partial(_timed, limits, NUMBERS, AS_NUMBER, partial(_of_points, lower), "double")
     return Bound(source, (column, EVENT_TIME), label, unlimited="" if limits.most else limits.what)
 
 
@@ -261,7 +260,7 @@ def _lasting(items: Items, tables: Tables) -> Array:
 
 
 def _decaying(label: str, half_life: int, kind: str, _time: str = "bigint") -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     return Aggregate(
         constant((-(2**63), 0.0, 0.0)),
         partial(_add_decaying, kind),

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from combinators._common import NUMBERS, Array, constant, require, shown
+from combinators._common import AS_NUMBER, NUMBERS, Array, constant, require, shown
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Fieldwise, Input, fieldwise
 from slicing.aggregates.fields import FLOATS, decimal_of
 from slicing.errors import InvalidValue, ResultOverflow
@@ -29,7 +29,6 @@ _ERROR: Final = "error"
 _NULL: Final = "null"
 _MAX_DIGITS = 38
 _ROOMY = Context(prec=80)
-_CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
 def sum(column: Input, *, overflow: Overflow = _ERROR, where: Condition = None) -> Bound:
@@ -73,7 +72,7 @@ def _checked(overflow: Overflow) -> str:
 
 
 def _sum_of(label: str, overflow: str, kind: str) -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     if decimal := decimal_of(kind):
         precision, scale = min(decimal[0] + 10, _MAX_DIGITS), decimal[1]
         return _limbs(partial(_decimal_sum, label, overflow, precision, scale), f"decimal({precision},{scale})")
@@ -83,7 +82,7 @@ def _sum_of(label: str, overflow: str, kind: str) -> Aggregate:
 
 
 def _mean_of(label: str, overflow: str, kind: str) -> Aggregate:
-    require(label, NUMBERS, kind, _CAST)
+    require(label, NUMBERS, kind, AS_NUMBER)
     if decimal := decimal_of(kind):
         precision, scale = min(decimal[0] + 4, _MAX_DIGITS), min(decimal[1] + 4, _MAX_DIGITS)
         lower = partial(_decimal_mean, label, overflow, decimal[1], precision, scale)

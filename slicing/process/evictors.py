@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.conversions import as_number
 from slicing.errors import InvalidType, InvalidValue, check_takes, excerpt
 from slicing.process.context import Context, Span
 from slicing.process.nearness import is_number, near
@@ -206,8 +207,7 @@ def check_kinds(evictors: Iterable[Evictor], kinds: Mapping[str, str]) -> None:
         for column in each.columns:
             if not is_number(kinds[column]):
                 raise InvalidType(
-                    f"`{each}` compares numbers; `{column}` is {kinds[column]}. Compute a number of it before, by "
-                    '`withColumn`: for example by `.cast("double")` of text, by `F.unix_date` of a date.'
+                    f"`{each}` compares numbers; `{column}` is {kinds[column]}. {as_number(kinds[column], column)}"
                 )
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from slicing.aggregates.conversions import as_atomic
 from slicing.aggregates.fields import FLOATS, Field, element_of, in_backquotes, kind_of, members_of, result_kind_of
 from slicing.errors import InvalidType, Remedy, Topic
 
@@ -56,15 +57,19 @@ def check_time_type(name: str, data_type: T.DataType) -> None:
 
 
 def _as_time(name: str, data_type: T.DataType) -> str:
+    if isinstance(data_type, (T.FractionalType, T.DecimalType)):
+        return f"If it counts seconds, write `withColumn({name!r}, F.timestamp_seconds({name!r}))`"
     if isinstance(data_type, T.NumericType):
         # Not `to_timestamp`, which reads every number as seconds.
         units = ", ".join(f"`F.timestamp_{unit}({name!r})`" for unit in ("seconds", "millis", "micros"))
         return f"Say what it counts, by `withColumn` and one of {units}"
-    if isinstance(data_type, T.StructType):
+    if isinstance(data_type, T.StructType) and {"start", "end"} <= {*data_type.names}:
         return f"The time of a window is `withColumn(..., F.window_time({name!r}))`"
     if isinstance(data_type, T.DateType):
         return f'Write `withColumn({name!r}, F.col({name!r}).cast("timestamp"))`'
-    return f"Write for example `withColumn({name!r}, F.to_timestamp({name!r}))`"
+    if isinstance(data_type, T.StringType):
+        return f"Write for example `withColumn({name!r}, F.to_timestamp({name!r}))`"
+    return "Compute one of it first, by `withColumn`, or name another column"
 
 
 def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
@@ -74,7 +79,7 @@ def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
     except ValueError:
         raise InvalidType(
             f"{what} `{name}` has type {data_type.simpleString()}, which cannot be used here. ",
-            Remedy(Topic.COLUMN, _remedy(data_type)),
+            Remedy(Topic.COLUMN, as_atomic(data_type.simpleString(), name)),
         ) from None
 
 
@@ -84,16 +89,6 @@ def nested_kind_of_type(data_type: T.DataType, name: str) -> str:
         with suppress(ValueError):
             return result_kind_of(data_type.simpleString())
     return kind_of_type(data_type, name, "column")
-
-
-def _remedy(data_type: T.DataType) -> str:
-    if isinstance(data_type, T.StringType):
-        return 'Collated strings compare by rule: take `F.collate(column, "UTF8_BINARY")` for plain text.'
-    if isinstance(data_type, T.ArrayType):
-        return "Turn it into text first, for example with `F.array_join` or `F.to_json`."
-    if isinstance(data_type, (T.MapType, T.VariantType)):
-        return "Take the fields that are needed into columns of their own, or use `F.map_entries` or `F.to_json`."
-    return 'Cast it to an atomic type first, for example `.cast("string")` or `.cast("long")`.'
 
 
 def _leaves(column: Column, name: str, data_type: T.DataType) -> Iterator[tuple[Column, Field]]:

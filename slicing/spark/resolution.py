@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Struct
+from slicing.aggregates.conversions import as_number
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
@@ -340,8 +341,8 @@ def _number(names: Names, column: Any) -> str:
     found = names.field(column, "column of `delta`")
     if not isinstance(found.dataType, T.NumericType):
         raise InvalidType(
-            f"`delta` takes a column of numbers; `{found.name}` is {found.dataType.simpleString()}. Cast it, for "
-            'example early(delta=(F.col("at").cast("double"), 5.0)).'
+            f"`delta` takes a column of numbers; `{found.name}` is {found.dataType.simpleString()}. "
+            f"{as_number(found.dataType.simpleString(), found.name)}"
         )
     return found.name
 

@@ -46,12 +46,21 @@ class SessionColumns(WindowColumns):
         ]
 
 
+def _as_gap(found: T.StructField) -> str:
+    column = f'F.col("{found.name}")'
+    if isinstance(found.dataType, T.StringType):
+        return f'Write `withColumn("{found.name}", {column}.cast("interval"))` for text such as "5 minutes".'
+    if isinstance(found.dataType, T.NumericType):
+        return f'If it counts seconds, write `withColumn("{found.name}", F.make_dt_interval(secs={column}))`.'
+    return "Compute one of these, by `withColumn`."
+
+
 def _gaps(names: Names, given: str) -> str:
     """The name of the gap column."""
     found = names.named(given, "gap column")
     if not isinstance(found.dataType, (T.LongType, *_INTERVALS)):
         raise InvalidType(
             f"gap column `{given}` must be an interval, or microseconds as long; got {found.dataType.simpleString()}. "
-            f'Convert it first, for example `withColumn("{given}", F.make_dt_interval(secs=F.col("{given}")))`.'
+            f"{_as_gap(found)}"
         )
     return found.name

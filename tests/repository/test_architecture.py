@@ -161,6 +161,7 @@ COMBINATORS_MAY_IMPORT = {
     "slicing.windows.time.durations",
     "slicing.aggregates.aggregate",
     "slicing.aggregates.fields",
+    "slicing.aggregates.conversions",
     "slicing.aggregates.migration_hints",
     "slicing.content.hashing",
     "slicing.errors",

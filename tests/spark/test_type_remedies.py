@@ -1,0 +1,167 @@
+"""Each remedy for a column of a type that cannot be used, tried against Spark as it is written in the message."""
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import functions as F
+
+import combinators as C
+from slicing import early, group_by, session, tumbling, within_delta
+from slicing.errors import InvalidType
+
+INTERVALS = ("'0 00:00:01.5'", "'0 00:00:00.4'", "'0 00:00:00.9'")
+VALUES = {
+    "interval day to second": [f"interval {text} day to second" for text in INTERVALS],
+    "interval second": [f"interval '{text}' second" for text in ("1.5", "0.4", "0.9")],
+    "interval day": [f"interval '{days}' day" for days in (9, 10, 2)],
+    "interval hour to minute": [f"interval '{text}' hour to minute" for text in ("9:00", "10:01", "2:00")],
+    "interval year to month": [f"interval '{text}' year to month" for text in ("0-9", "1-1", "0-2")],
+    "interval": [f"make_interval(0, 0, 0, {days}, 1)" for days in (9, 10, 2)],
+    "date": [f"date'1970-01-{day:02}'" for day in (9, 10, 2)],
+    "timestamp": [f"timestamp'1970-01-01 00:00:00.{each}'" for each in (9, 15, 2)],
+    "timestamp_ntz": [f"timestamp_ntz'1970-01-01 00:00:00.{each}'" for each in (9, 15, 2)],
+    "binary": ["X'09'", "X'0909'", "X'02'"],
+    "boolean": ["true", "true", "false"],
+    "string": ["'9'", "'10'", "'2'"],
+    "struct": [f"struct({number} as name, 'x' as other)" for number in (9, 10, 2)],
+    "map": [f"map('key', {number})" for number in (9, 10, 2)],
+    "array": [f"array({number}, 1)" for number in (9, 10, 2)],
+    "variant": [f"""parse_json('{{"name": {number}}}')""" for number in (9, 10, 2)],
+    "void": ["null"] * 3,
+    "collated": [f"'{number}' collate UNICODE_CI" for number in (9, 10, 2)],
+}
+SUMS = {
+    "interval day to second": Decimal("2.8"),
+    "interval second": Decimal("2.8"),
+    "interval day": 21,
+    "interval hour to minute": 9 * 60 + 10 * 60 + 1 + 2 * 60,
+    "interval year to month": 9 + 13 + 2,
+    "interval": (21 * 24 + 3) * 3600 * 10**6,
+    "date": 8 + 9 + 1,
+    "timestamp": 10**5 * (9 + 1.5 + 2),
+    "timestamp_ntz": 10**5 * (9 + 1.5 + 2),
+    "binary": 4,
+    "boolean": 2,
+    "string": 21.0,
+}
+"""What `sum` gives of the numbers that the messages make, by hand."""
+MAXIMA = {"interval day": 10, "struct": 10, "map": 10, "variant": "9"}
+
+
+def frame(spark, values):
+    """Three records of one key, a second apart, with a column for each type."""
+    rows = (
+        f"select 1 as u, timestamp'2024-05-01 00:00:0{at}' as ts, "
+        + ", ".join(f"{each[at]} as `{kind}`" for kind, each in values.items())
+        for at in range(3)
+    )
+    return spark.sql(" union all ".join(rows))
+
+
+def written(refused, kind):
+    """The expressions of a message, of the column of this type; messages of combinators name it `x`."""
+    found = [text for text in re.findall(r"`(F\..*?)`(?:[.;, ]|$)", str(refused.value)) if "..." not in text]
+    assert found, refused.value
+    return [eval(text.replace('"x"', f'"{kind}"'), {"F": F}) for text in found]
+
+
+def windows(df):
+    return group_by(df, "u").window(tumbling("1 day"), time="ts")
+
+
+def test_numbers_of_each_type(spark):
+    df, made = frame(spark, VALUES), {}
+    for kind in SUMS:
+        with pytest.raises(InvalidType) as refused:
+            windows(df).aggregate(r=C.sum(kind))
+        (made[kind],) = written(refused, kind)
+    (row,) = (
+        windows(df.withColumns(made)).aggregate(**{f"of_{at}": C.sum(kind) for at, kind in enumerate(SUMS)}).collect()
+    )
+    assert {kind: row[f"of_{at}"] for at, kind in enumerate(SUMS)} == SUMS
+
+
+def test_atomic_columns_of_each_type(spark):
+    df, made = frame(spark, VALUES), {}
+    for kind in VALUES:
+        if kind not in SUMS or "interval" in kind:
+            with pytest.raises(InvalidType) as refused:
+                windows(df).aggregate(r=C.max(kind))
+            made |= {f"{kind} {at}": each for at, each in enumerate(written(refused, kind))}
+    df = df.withColumns({f"of_{at}": each for at, each in enumerate(made.values())})
+    (row,) = windows(df).aggregate(**{f"r{at}": C.max(f"of_{at}") for at in range(len(made))}).collect()
+    found = {name: row[f"r{at}"] for at, name in enumerate(made)}
+    assert [name for name, value in found.items() if value is None] == ["void 0"]
+    assert {kind: found[f"{kind} 0"] for kind in MAXIMA} == MAXIMA
+    (seconds,) = df.select(F.make_dt_interval(secs=F.lit(found["interval day to second 0"]))).limit(1).collect()
+    assert seconds[0] == timedelta(seconds=1.5), "and back"
+
+
+def test_numbers_for_triggers_and_evictors(spark):
+    """The same expressions; a Column takes the place of a name in `delta`."""
+    df = frame(spark, VALUES)
+    live = spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts").withWatermark("ts", "1 minute")
+    live = live.withColumn("u", F.col("value")).withColumn("date", F.to_date("ts")).withColumn("string", F.lit("9"))
+    for kind in SUMS:
+        with pytest.raises(InvalidType) as refused:
+            windows(df).evict(within_delta(kind, 1)).aggregate(n=C.count())
+        (number,) = written(refused, kind)
+        made = windows(df.withColumn(kind, number))
+        assert made.evict(within_delta(kind, 1)).aggregate(n=C.count()).columns
+    for kind in ("date", "string"):
+        with pytest.raises(InvalidType, match="`delta` takes") as refused:
+            windows(live).emit(early(delta=(kind, 1.0))).aggregate(n=C.count())
+        (number,) = written(refused, kind)
+        assert windows(live).emit(early(delta=(number, 1.0))).aggregate(n=C.count()).columns
+
+
+TIMES = {
+    "int": "1714521600",
+    "bigint": "1714521600000L",
+    "double": "1714521600.5D",
+    "decimal": "1714521600.5",
+    "string": "'2024-05-01T00:00:00Z'",
+    "date": "date'2024-05-01'",
+    "window": "named_struct('start', timestamp'2024-04-30', 'end', timestamp'2024-05-01')",
+}
+
+
+def test_times_of_each_type(spark):
+    """One of the calls makes the first of May; the other units of a number make other times."""
+    noon = spark.sql("select timestamp'2024-04-30 12:00:00' as ts")
+    spans = noon.groupBy(F.window("ts", "1 day")).count()
+    for kind, value in TIMES.items():
+        df = spans if kind == "window" else spark.sql(f"select {value} as window")
+        with pytest.raises(InvalidType, match="must be timestamp") as refused:
+            group_by(df).window(tumbling("1 day"), time="window").aggregate(n=C.count())
+        calls = re.findall(r"`((?:withColumn\(|F\.).*?\))`", str(refused.value).replace("...", "'window'"))
+        calls = [call if call.startswith("with") else f"withColumn('window', {call})" for call in calls if "F." in call]
+        made = [eval(f"df.{call}", {"F": F, "df": df}).select(F.unix_seconds("window")).first()[0] for call in calls]
+        wanted = 1714521599 if kind == "window" else 1714521600
+        assert wanted in made, (kind, calls)
+    for value in ("true", "X'00'", "array(1)", "named_struct('a', 1)", "interval '1' day"):
+        with pytest.raises(InvalidType, match=r"must be timestamp.*or name another column"):
+            group_by(spark.sql(f"select {value} as x")).window(tumbling("1 day"), time="x").aggregate(n=C.count())
+
+
+GAPS = {
+    "string": ["'1 minute'", "'5 minutes'", "'90 seconds'"],
+    "int": ["60", "300", "90"],
+    "double": ["60.0", "300.0", "90.0"],
+    "decimal": ["cast(60 as decimal(10,2))", "cast(300 as decimal(10,2))", "cast(90 as decimal(10,2))"],
+}
+
+
+def test_gaps_of_sessions(spark):
+    """The session of three records a second apart ends after the longest gap, 5 minutes from the second record."""
+    for kind in GAPS:
+        df = frame(spark, {"gap": GAPS[kind]})
+        windows = session(gap_column="gap")
+        with pytest.raises(InvalidType, match="must be an interval, or microseconds as long") as refused:
+            group_by(df, "u").window(windows, time="ts").aggregate(n=C.count())
+        (call,) = re.findall(r"`(withColumn\(.*?\))`", str(refused.value))
+        df = eval(f"df.{call}", {"F": F, "df": df})
+        (row,) = group_by(df, "u").window(windows, time="ts").aggregate(n=C.count()).collect()
+        assert (row.n, row.window.end - row.window.start) == (3, timedelta(seconds=1, minutes=5)), kind
