@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates import laws
+from slicing.aggregates.difference import difference
 from slicing.aggregates.fields import arrow_type, check_partial, decimal_of
 from slicing.aggregates.kernel import Kernel, locating
 from slicing.aggregates.law_checks import broken_law, near
@@ -126,8 +127,13 @@ def _check_many(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
     if not all(near(x, y, field.kind) for x, y, field in zip(made, other, kernel.fields, strict=True)):
         raise InvalidValue(
             f"`agg_many` of `{kernel.label}` must make of records what `agg` makes of them one after another; "
-            f"got {excerpt(made)}, and {excerpt(other)} by `agg`. Correct one of them, or leave `agg_many` out."
+            f"got {excerpt(made)}, and {excerpt(other)} by `agg`{_place(made, other)}. Correct one of them, or leave "
+            "`agg_many` out."
         )
+
+
+def _place(made: tuple[Any, ...], other: tuple[Any, ...]) -> str:
+    return f"; they differ at {place}" if (place := difference(made, other)) else ""
 
 
 def _check_laws(kernel: Kernel, kinds: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Partials, fresh
 from slicing.aggregates.kernel import Kernel
-from slicing.aggregates.laws import Counterexample
+from slicing.aggregates.laws import Counterexample, given_values
 from slicing.errors import RowFailure, SlicingError
 
 MOST_CALLS = 200
@@ -48,6 +48,7 @@ def broken_law(kernel: Kernel, arrays: Sequence[pa.Array]) -> Counterexample | N
     MOST_CALLS times and for at most MOST_SECONDS.
     """
     checks = _LawChecks(kernel, arrays)
+    records = list(zip(*(array.to_pylist() for array in arrays), strict=True)) or [()] * 7
     sides: list[tuple[str, tuple[Partials, ...]]] = []
     with suppress(_Spent):
         for law, arguments, left, right in checks.sides():
@@ -58,7 +59,10 @@ def broken_law(kernel: Kernel, arrays: Sequence[pa.Array]) -> Counterexample | N
         known = [found for partial in partials if (found := stored[id(partial)]) is not None]
         if len(known) == len(partials) and not _equal(kernel, known):
             left, right, *arguments = map(_plain, known)
-            return Counterexample(law, tuple(arguments), left, right)
+            made_of = [given_values([records[at] for at in checks.made_of[id(partial)]]) for partial in partials[2:]]
+            if law == "singleton":  # the second argument is a record, of which there is a partial here
+                arguments[1:], made_of = list(records[checks.made_of[id(partials[3])][0]]), made_of[:1]
+            return Counterexample(law, tuple(arguments), left, right, made_of=tuple(made_of))
     return None
 
 
@@ -74,13 +78,16 @@ class _LawChecks:
         self.values, self.dictionary = kernel.values(arrays)
         self.pairs: dict[tuple[int, int], Partials | None] = {}
         self.partials: list[Partials] = []
+        self.made_of: dict[int, Sequence[int]] = {}
         self.nulls = ((6, 0),) if kernel.aggregate.nulls and arrays else ()
 
     def sides(self) -> Iterator[Sides]:
         """Yield for each law and some arguments the two sides that must be equal."""
-        self.partials = [self.kernel.spread(1)]
-        folded = [self.fold(records) for records in (*RECORDS, *self.nulls)]
-        self.partials += [partial for partial in folded if partial is not None]
+        parts = (*RECORDS, *self.nulls)
+        folded = [self.fold(records) for records in parts]
+        made = [(self.kernel.spread(1), ()), *zip(folded, parts, strict=True)]
+        self.partials = [partial for partial, _ in made if partial is not None]
+        self.made_of = {id(partial): records for partial, records in made}
         yield from self.identity()
         if not self.kernel.aggregate.columns:
             yield from self.singleton(folded)

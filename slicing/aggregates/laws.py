@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 import operator
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import islice, zip_longest
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
 from slicing.aggregates.aggregate import Aggregate, Bound
+from slicing.aggregates.difference import difference
 from slicing.aggregates.fields import infer_fields
 from slicing.aggregates.nested import (
     FLOAT,
@@ -32,7 +34,7 @@ from slicing.aggregates.nested import (
     unshared,
 )
 from slicing.aggregates.views import Record, array_of, as_arrays
-from slicing.errors import InvalidValue, excerpt
+from slicing.errors import InvalidValue, excerpt, shortened
 
 Law: TypeAlias = Callable[..., "Counterexample | None"]
 _STATEMENTS = {
@@ -63,19 +65,34 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Arguments for which a law does not hold, and the two sides that should be equal."""
+    """Arguments for which a law does not hold, and the two sides that should be equal.
+
+    `made_of` are the values that the first arguments were made of, by argument; it is empty if they are not partials.
+    """
 
     law: str
     arguments: tuple[Any, ...]
     left: Any
     right: Any
     function: str = ""
+    made_of: tuple[tuple[Any, ...], ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.law} does not hold: {_STATEMENTS[self.law].format(function=self.function)}"]
         names = ("a", *("value",) * len(self.arguments)) if self.law == "singleton" else "abc"
-        lines += [f"  {name} = {excerpt(value)}" for name, value in zip(names, self.arguments, strict=False)]
-        return "\n".join([*lines, f"  left  = {excerpt(self.left)}", f"  right = {excerpt(self.right)}"])
+        made = zip_longest(names, self.arguments, map(_made_of, self.made_of), fillvalue="")
+        lines += [f"  {name} = {excerpt(value)}{of}" for name, value, of in islice(made, len(self.arguments))]
+        lines += [f"  left  = {excerpt(self.left)}", f"  right = {excerpt(self.right)}"]
+        place = difference(self.left, self.right)
+        return "\n".join([*lines, f"  first difference at {place}"] if place else lines)
+
+
+def _made_of(values: tuple[Any, ...]) -> str:
+    if not values:
+        return ", made of no values"
+    if () in values:  # of an aggregate without columns
+        return f", made of {len(values)} records"
+    return f", made of values ({shortened(', '.join(map(repr, values)))})"
 
 
 def check(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
@@ -90,7 +107,7 @@ def check(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack
     >>> laws.check(Aggregate(lambda: 0, lambda acc, x: acc + x, lambda a, b: a + b, lambda ab, a: ab - a), [1, 2, -5])
     >>> print(laws.check(Aggregate(lambda: 1, lambda acc, x: acc + x, lambda a, b: a + b), [1, 2, -5]))
     identity does not hold: combine(init(), a) == a == combine(a, init())
-      a = 1
+      a = 1, made of no values
       left  = 2
       right = 1
     """
@@ -168,12 +185,11 @@ def singleton(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Un
     inputs = _LawInputs.of(aggregate, values, options)
     if inputs.aggregate.combine is None:
         return None
-    partials = [inputs.empty] if inputs.aggregate.columns else inputs.partials
-    for a in partials:
+    for place, a in enumerate(inputs.partials[:1] if inputs.aggregate.columns else inputs.partials):
         for record in inputs.records:
             left, right = inputs.agg(a, record), inputs.combine(a, inputs.agg(inputs.empty, record))
             if not inputs.equal(left, right, (a,)):
-                return Counterexample("singleton", plain_value((a, *record)), plain_value(left), plain_value(right))
+                return inputs.counterexample("singleton", (a, *record), left, right, (place,))
     return None
 
 
@@ -238,6 +254,7 @@ class _LawInputs:
 
     aggregate: Aggregate
     records: list[Record]
+    given: list[Record]
     seed: int = 0
     rounds: int = 60
     tolerance: float = 1e-9
@@ -248,11 +265,11 @@ class _LawInputs:
         rows = [_row(value, names) for value in values]
         kinds = tuple(options.get("kinds") or map(_kind, zip(*rows, strict=True)))
         resolved = aggregate.resolve(_checked(kinds, names)) if isinstance(aggregate, Bound) else aggregate
-        records = rows if resolved.nulls else [row for row in rows if None not in row]
+        given = records = rows if resolved.nulls else [row for row in rows if None not in row]
         if resolved.columns and kinds and records:
             records = as_arrays(records, kinds, names or ("",) * len(kinds), resolved)
         rest: Any = {name: value for name, value in options.items() if name != "kinds"}
-        return cls(resolved, records, **rest)
+        return cls(resolved, records, given, **rest)
 
     @cached_property
     def empty(self) -> Any:
@@ -265,13 +282,17 @@ class _LawInputs:
         return tuple(parts) if len(parts) > 1 else parts[0]
 
     @cached_property
-    def partials(self) -> list[Any]:
-        """Partials of no record, of each record alone, and of random parts of the records, shorter parts first."""
-        choice = random.Random(self.seed)
+    def parts(self) -> list[Sequence[int]]:
+        """Positions of no record, of each record alone, and of random parts of the records, shorter parts first."""
+        choice, places = random.Random(self.seed), range(len(self.records))
         longest = min(_LONGEST, len(self.records))
         sizes = sorted(choice.randint(0, longest) for _ in range(self.rounds))
-        parts = [choice.sample(self.records, size) for size in sizes]
-        return [self.empty, *map(self.fold, ([record] for record in self.records)), *map(self.fold, parts)]
+        return [(), *((place,) for place in places), *(choice.sample(places, size) for size in sizes)]
+
+    @cached_property
+    def partials(self) -> list[Any]:
+        """The partial of each part."""
+        return [self.fold([self.records[place] for place in part]) for part in self.parts]
 
     def fold(self, records: Sequence[Record]) -> Any:
         if not self.aggregate.columns:
@@ -289,14 +310,13 @@ class _LawInputs:
     def invert(self, ab: Any, a: Any) -> Any:
         return quietly(self.aggregate.invert, unshared((ab, a)))
 
-    def chosen(self, count: int) -> Iterator[tuple[Any, ...]]:
-        """Yield choices of `count` partials, beginning with partials of few records."""
+    def chosen(self, count: int) -> Iterator[tuple[int, ...]]:
+        """Yield choices of `count` partials, by position, beginning with partials of few records."""
         choice, size = random.Random(self.seed + count), len(self.partials)
         places = {tuple(choice.randrange(size) for _ in range(count)) for _ in range(self.rounds)}
         # Single partials are cheap to test, and a law about one partial may fail for few of them: test all.
         places |= {(place,) * count for place in range(size if count == 1 else 1)}
-        for some in sorted(places, key=lambda some: (sum(some), some)):
-            yield tuple(self.partials[place] for place in some)
+        yield from sorted(places, key=lambda some: (sum(some), some))
 
     def search(
         self, law: str, count: int, sides: Callable[..., tuple[Any, Any]], exact: bool = False
@@ -304,18 +324,27 @@ class _LawInputs:
         """Return the first choice of `count` partials for which the two sides differ."""
         if self.aggregate.combine is None:
             return None
-        for arguments in self.chosen(count):
+        for places in self.chosen(count):
+            arguments = tuple(self.partials[place] for place in places)
             left, right = sides(*arguments)
             if not (alike(plain_value(left), plain_value(right)) if exact else self.equal(left, right, arguments)):
-                return Counterexample(law, plain_value(arguments), plain_value(left), plain_value(right))
+                return self.counterexample(law, arguments, left, right, places)
         return None
+
+    def counterexample(
+        self, law: str, arguments: tuple[Any, ...], left: Any, right: Any, places: Sequence[int]
+    ) -> Counterexample:
+        """Return a counter-example whose first arguments are the partials at these positions."""
+        made_of = tuple(given_values([self.given[at] for at in self.parts[place]]) for place in places)
+        return Counterexample(law, plain_value(arguments), plain_value(left), plain_value(right), "", made_of)
 
     def calls(self) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
         """Yield every function with arguments to test it on, as (name, function, fresh arguments)."""
         own = self.aggregate
         for record in self.records:
             yield "agg", own.agg, unshared((self.empty, *record))
-        for pair in self.chosen(2) if own.combine else ():
+        for places in self.chosen(2) if own.combine else ():
+            pair = tuple(self.partials[place] for place in places)
             yield "combine", own.combine, unshared(pair)
             if own.invert:
                 yield "invert", own.invert, unshared((self.combine(*pair), pair[0]))
@@ -366,6 +395,11 @@ class _LawInputs:
         if not (floats and all(isinstance(side, (*FLOAT, int)) and math.isfinite(side) for side in (x, y))):
             return False
         return abs(numbers[0] - numbers[1]) <= self.tolerance * max(abs(n) for n in numbers if math.isfinite(n))
+
+
+def given_values(records: Iterable[Record]) -> tuple[Any, ...]:
+    """Return records as they are shown: plain values of a single column, else tuples."""
+    return tuple(record[0] if len(record) == 1 else record for record in records)
 
 
 def _row(value: Any, names: tuple[str, ...] | None) -> Record:

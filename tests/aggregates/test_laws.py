@@ -3,9 +3,11 @@
 import datetime as dt
 import math
 import pickle
+import re
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +16,12 @@ import pytest
 from slicing import group_by, tumbling
 from slicing.aggregates import law_checks, laws
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, fieldwise
+from slicing.aggregates.difference import difference
 from slicing.aggregates.dry_run import _law_samples, dry_run
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.law_checks import MOST_CALLS, broken_law
+from slicing.aggregates.laws import Counterexample
 from slicing.errors import InvalidType, InvalidValue
 
 NUMBERS = [0, 1, 2, -3, 7, 2**40]
@@ -212,11 +216,64 @@ def test_a_counterexample_reads_well_and_pickles():
     found = laws.check(Aggregate(lambda: (0, 0), lambda acc, x: (acc[0] + 1, x), lambda a, b: (a[0] + b[0], a[1])), [5])
     assert str(found) == (
         "identity does not hold: combine(init(), a) == a == combine(a, init())\n"
-        "  a = (1, 5)\n"
+        "  a = (1, 5), made of values (5)\n"
         "  left  = (1, 0)\n"
         "  right = (1, 5)"
     )
     assert pickle.loads(pickle.dumps(found)) == found
+
+
+def refolded(aggregate, values):
+    """The partial of values, by plain Python."""
+    singles = [aggregate.agg(aggregate.init(), *(v if isinstance(v, tuple) else (v,))) for v in values]
+    if aggregate.columns:
+        return reduce(aggregate.combine, singles) if singles else aggregate.init()
+    return reduce(lambda acc, v: aggregate.agg(acc, *(v if isinstance(v, tuple) else (v,))), values, aggregate.init())
+
+
+@pytest.mark.parametrize("name", [name for name, (_, law) in BROKEN.items() if law not in ("purity", "elementwise")])
+def test_a_counterexample_has_the_values_that_made_its_partials(name):
+    aggregate, law = BROKEN[name]
+    found = laws.check(aggregate, NUMBERS)
+    assert len(found.made_of) == {"identity": 1, "singleton": 1, "associativity": 3}.get(law, 2)
+    for partial, values in zip(found.arguments, found.made_of, strict=False):
+        assert partial == refolded(aggregate, values)
+        assert f"= {partial!r}, made of " in str(found)
+
+
+def test_values_of_several_columns_and_none():
+    pairs = Aggregate(lambda: 1, lambda acc, x, y: acc + x * y, add).on("x", "y")
+    text = str(laws.check(pairs, [(2, 5), (3, 7)]))
+    assert "\n  a = 1, made of no values\n" in text
+    found = laws.singleton(Aggregate(lambda: 0, lambda acc, x, y: 2 * acc + x * y, add).on("x", "y"), [(2, 5), (3, 7)])
+    assert "\n  a = 10, made of values ((2, 5))\n  value = 2\n  value = 5\n" in str(found)
+    nulls = Aggregate(lambda: 0, lambda acc, x: 2 * acc + (x or 3), add, nulls=True)
+    assert "a = 3, made of values (None)" in str(laws.singleton(nulls, [None, None], kinds=["bigint"]))
+    counts = Aggregate(lambda: 0, lambda acc: 2 * acc + 1, add).on()
+    assert ", made of 1 records\n" in str(laws.singleton(counts, [(), ()]))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "place"),
+    [
+        (b"a" * 300 + b"xyz", b"a" * 300 + b"xw", "byte 301: b'yz' and b'w', of 303 and 302"),
+        (b"a" * 1_500, b"a" * 1_400, "byte 1,400: b'aaaaaaaaaaaaaaaa' and b'', of 1,500 and 1,400"),
+        ((1, "é" * 300 + "x"), (1, "é" * 300 + "y"), "character 300 of field 1: 'x' and 'y', of 301 and 301"),
+        ((1, b"a" * 300), (2, b"a" * 300), "field 0: 1 and 2"),
+        ([0] * 300 + [1.5], [0] * 300 + [math.nan], "item 300: 1.5 and nan"),
+        (
+            ([math.nan] * 90 + [b"a"],),
+            ([math.nan] * 90 + [b"b"],),
+            "byte 0 of item 90 of field 0: b'a' and b'b', of 1 and 1",
+        ),
+        ((1, 2), (1, 3), ""),
+        (None, b"a" * 300, ""),
+    ],
+)
+def test_long_values_say_where_they_differ(left, right, place):
+    assert difference(left, right) == place
+    text = str(Counterexample("commutativity", (1, 2), left, right))
+    assert text.endswith(f"\n  first difference at {place}" if place else repr(right)) or not place
 
 
 def test_functions_and_values_are_named():
@@ -299,6 +356,11 @@ def test_an_unlawful_aggregate_is_refused_with_a_counterexample(name):
     text = str(raised.value)
     for part in ("`result` break a law", f"{law} does not hold: ", "  left  = ", "  right = ", "`laws=False`"):
         assert part in text, text
+    made = re.findall(r"^  [abc] = (.*), made of (?:values \((.*)\)|no values)$", text, re.MULTILINE)
+    assert len(made) == {"identity": 1, "singleton": 1, "associativity": 3}.get(law, 2), text
+    for partial, values in made:
+        folded = refolded(aggregate, eval(f"[{values}]"))
+        assert repr(folded) == partial or eval(partial, {"nan": math.nan}) == pytest.approx(folded, nan_ok=True)
     with pytest.raises(InvalidValue) as again:
         dry_run(kernel("result", aggregate), ("bigint",))
     assert str(again.value) == text
