@@ -19,6 +19,9 @@ EVENT_TIME = "\0event time"
 Input: TypeAlias = Any
 """The input of an aggregate: the name of a column, or a Spark Column, whose text identifies it in the state."""
 
+Tried: TypeAlias = tuple[Any, Sequence[str], Sequence[bool]]
+"""A kernel for the dry run, the kinds of its columns, and whether there may be nulls in each."""
+
 Condition: TypeAlias = Any
 """The condition on records: the name of a boolean column, or a Spark Column; None for all records."""
 
@@ -307,14 +310,14 @@ class Bound:
         aggregate = self.source if isinstance(self.source, Aggregate) else self.source(*kinds)
         return aggregate if self.condition is None else replace(aggregate, filtered=True)
 
-    def tried(self, kernel: Any, kinds: Sequence[str]) -> Iterator[tuple[Any, Sequence[str]]]:
-        """Yield the kernels that the dry run checks when a query is built, with the kinds of their columns.
+    def tried(self, kernel: Any, kinds: Sequence[str], nullable: Sequence[bool]) -> Iterator[Tried]:
+        """Yield the kernels that the dry run checks when a query is built, with their columns.
 
-        `kernel` is the kernel of this result, for `columns` of these kinds. It is checked if a user wrote any of its
-        functions.
+        `kernel` is the kernel of this result, for `columns` of these kinds, in which there may be nulls. It is checked
+        if a user wrote any of its functions.
         """
         if isinstance(self.source, Aggregate) or self.own:
-            yield kernel, kinds
+            yield kernel, kinds, nullable
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.spill import spilling
 from slicing.aggregates.tracing.kernel import TracedKernel
 from slicing.aggregates.tracing.verify import verify, verify_law
-from slicing.errors import FunctionFailed, InvalidType, InvalidValue, RowFailure, excerpt
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, RowFailure, SlicingError, excerpt
 
 _DAY = dt.date(2024, 2, 29)
 _NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
@@ -61,18 +61,57 @@ _REMEDIES = {
 }
 
 
-def dry_run(kernel: Kernel, kinds: Sequence[str]) -> None:
-    """Run every function of a kernel on samples of these kinds of values.
+def dry_run(kernel: Kernel, kinds: Sequence[str], nullable: Sequence[bool] = ()) -> None:
+    """Run every function of a kernel on samples of these kinds of values; `nullable` columns may have nulls.
 
     Raises InvalidType for a collection as partial, for a wrong number of arguments, for a result of a wrong shape or
     type, for a null in a partial, and for a function with `columns=True` whose results differ from those for single
-    values. Raises InvalidValue for functions that break a law, unless the aggregate is approximate or has `laws=False`.
-    A function that raises on a sample is accepted: the real values may be different.
+    values. Raises InvalidValue for functions that break a law, unless the aggregate is approximate or has `laws=False`,
+    and for those that raise for a null that they may get or for the partial of no values. A function that raises on a
+    sample is accepted: the real values may be different.
     """
     check_partial(kernel.aggregate.init())
     _check_arity(kernel, len(kinds))
     with spilling():
         _run_all(kernel, kinds)
+        _check_nulls(kernel, kinds, nullable)
+
+
+def why_no_result(kernel: Kernel) -> str:
+    """Return why the result of no values cannot be made, "" if it can."""
+    try:
+        kernel.results_to_arrow(kernel.spread(1), kernel.no_dictionary)
+    except (SlicingError, RowFailure) as error:
+        return str(getattr(error, "cause", error))
+    return ""
+
+
+def _check_nulls(kernel: Kernel, kinds: Sequence[str], nullable: Sequence[bool]) -> None:
+    """Refuse an `agg` that raises for a null, and a `lower` that raises for the partial of a window without values."""
+    aggregate = kernel.aggregate
+    if aggregate.nulls and any(nullable):
+        one = [_samples(kind)[:1] for kind in kinds]
+        nulls = [(None,) if null else value for null, value in zip(nullable, one, strict=True)]
+        cause = _why_not_folded(kernel, _arrays(nulls, kinds))
+        if cause and (all(nullable) or not _why_not_folded(kernel, _arrays(one, kinds))):
+            raise InvalidValue(
+                f"`agg` of `{kernel.label}` must take a null as None, as `nulls=True` says; it raised {cause}. "
+                "Handle None there, or leave `nulls=True` out: records with a null are then not passed to it."
+            )
+    without = aggregate.filtered or (any(nullable) and not aggregate.nulls)
+    if without and (cause := why_no_result(kernel)):
+        raise InvalidValue(
+            f"`lower` of `{kernel.label}` must take `init()`, the partial of a window in which no record has a value; "
+            f"it raised {cause}. Let it return None there, for example `lower=lambda a: a[1] / a[0] if a[0] else None`."
+        )
+
+
+def _why_not_folded(kernel: Kernel, arrays: Sequence[pa.Array]) -> str:
+    try:
+        kernel.fold(kernel.values(arrays)[0], np.array([0]), 1)
+    except (FunctionFailed, RowFailure) as error:
+        return str(getattr(error, "cause", error))
+    return ""
 
 
 def _run_all(kernel: Kernel, kinds: Sequence[str]) -> None:

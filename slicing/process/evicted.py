@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
+from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct, Tried
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel
@@ -139,12 +139,13 @@ class EvictedResults(Bound):
         """Return the names of its output columns."""
         return tuple(self.results)
 
-    def tried(self, kernel: Kernel, kinds: Sequence[str]) -> Iterator[tuple[Kernel, Sequence[str]]]:
-        """Yield the kernels and column types of its results, which `kernel` folds from the records it stores."""
+    def tried(self, kernel: Kernel, kinds: Sequence[str], nullable: Sequence[bool]) -> Iterator[Tried]:
+        """Yield the kernels and columns of its results, which `kernel` folds from the records it stores."""
         call = kernel.aggregate.call  # type: ignore[attr-defined]  # an aggregate that keeps records has it
         for (_, bound), own, places in zip(leaves(self.results), call.kernels, call.places, strict=True):
             columns = places[: len(bound.columns)]  # the rest is the condition
-            yield from bound.tried(own, ["bigint" if at < 0 else kinds[at] for at in columns])
+            types = ["bigint" if at < 0 else kinds[at] for at in columns]
+            yield from bound.tried(own, types, [at >= 0 and nullable[at] for at in columns])
 
     def __repr__(self) -> str:
         return ", ".join(f"{name}={result!r}" for name, result in self.results.items())

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
-from slicing.aggregates.dry_run import dry_run
+from slicing.aggregates.dry_run import dry_run, why_no_result
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.records import KeptRecords
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
-from slicing.errors import InvalidValue, RowFailure, SlicingError
+from slicing.errors import InvalidValue
 from slicing.explain.costs import number
 from slicing.spark.columns import check_time_type
 from slicing.spark.late import LATE, TIMES
@@ -301,8 +301,10 @@ def two_layers_have_invert(each: Kernel, family: Family, wanted: str) -> None:
 def functions_run(asked: Resolution) -> None:
     """Functions of users must run on a generated record of the columns' types."""
     for bound, each in zip(asked.results.values(), asked.result_kernels, strict=True):
-        for own, kinds in bound.tried(each, [asked.kinds.get(column, "bigint") for column in bound.columns]):
-            dry_run(own, kinds)
+        kinds = [asked.kinds.get(column, "bigint") for column in bound.columns]
+        nullable = [column != EVENT_TIME and asked.schema[column].nullable for column in bound.columns]
+        for tried in bound.tried(each, kinds, nullable):
+            dry_run(*tried)
 
 
 # --- streams --------------------------------------------------------------------------------------------------------
@@ -358,13 +360,11 @@ def late_firings_have_grace(asked: Resolution) -> None:
 def emptied_windows_have_results(asked: Resolution) -> None:
     """If empty windows are emitted, each result must exist for a window without records."""
     for each in asked.kernels if asked.streaming and asked.trigger.tombstones else ():
-        try:
-            each.results_to_arrow(each.spread(1), each.no_dictionary)
-        except (SlicingError, RowFailure) as error:
+        if cause := why_no_result(each):
             raise InvalidValue(
-                f"{asked.trigger} emits the result of no records, which `{each.label}` does not have: "
-                f"{getattr(error, 'cause', error)}. Let `lower` return None for `init()`."
-            ) from error
+                f"{asked.trigger} emits the result of no records, which `{each.label}` does not have: {cause}. "
+                "Let `lower` return None for `init()`."
+            )
 
 
 def buffers_have_room(asked: Resolution) -> None:

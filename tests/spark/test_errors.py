@@ -633,3 +633,19 @@ def test_every_rule_of_a_call_is_listed_once_and_says_what_it_asks():
     assert len(listed) == len(set(listed))
     assert set(listed) == {each for each in written if not each.__name__.startswith("_")}
     assert all(each.__doc__ and "\n" not in each.__doc__ for each in listed)
+
+
+def test_functions_that_a_null_would_stop_are_refused(bounded):
+    """Columns without nulls are told by the schema; a condition leaves records out of them too."""
+    functions = (lambda: (0, 0), lambda a, v: (a[0] + 1, a[1] + v), lambda a, b: (a[0] + b[0], a[1] + b[1]))
+    mean = Aggregate(*functions, lower=lambda a: a[1] / a[0], returns="double")
+    nullable = bounded.withColumn("v", F.when(F.col("n") > 0, F.col("n")))
+    never = nullable.withColumn("v", F.lit(1))
+    assert count(never, mean=mean.on("v")).columns
+    for frame, bound in ((nullable, mean.on("v")), (never, mean.on("v").where(F.lit(False)))):
+        with refused(InvalidValue, "`lower` of `mean` must take `init()`", "ZeroDivisionError", "if a[0] else None"):
+            count(frame, mean=bound)
+    total = Aggregate(lambda: 0, lambda a, v: a + v, lambda a, b: a + b, nulls=True)
+    assert count(never, total=total.on("v")).columns
+    with refused(InvalidValue, "`agg` of `total` must take a null as None", "TypeError"):
+        count(nullable, total=total.on("v"))

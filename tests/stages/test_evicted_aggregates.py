@@ -176,7 +176,8 @@ def test_functions_of_users_are_those_that_are_tried():
     bound = evicted.evicted(results, "ts", tumbling("1 minute"), (keep_last(2),), ())
     kinds = {"ts": "timestamp", "v": "bigint", "is_odd": "boolean"}
     kinds = [kinds[column] for column in bound.columns]
-    found = bound.tried(kernel("kept", bound.resolve(tuple(kinds))), kinds)
-    found = {each.label: list(of) for each, of in found}
-    assert (found["own"], found["both.newest"]) == (["bigint"], ["bigint"])
+    found = bound.tried(kernel("kept", bound.resolve(tuple(kinds))), kinds, [True] * len(kinds))
+    found = {each.label: (list(of), list(nullable)) for each, of, nullable in found}
+    assert found["own"] == (["bigint"], [True])
+    assert found["both.newest"] == (["bigint"], [False]), "a record without a time is in no window"
     assert "both.last" not in found, "its functions are ours"

@@ -399,12 +399,11 @@ def test_names_of_the_columns_that_an_emission_adds_are_taken(stream, name):
 
 
 def test_a_result_of_no_records_is_asked_for_when_drained_windows_go_out(stream):
-    arguments = {"value": "n", "partial": "n long, total long", "returns": "double", "name": "mean"}
-    functions = (lambda: (0, 0), lambda acc, n: (acc[0] + 1, acc[1] + n), lambda a, b: (a[0] + b[0], a[1] + b[1]))
-    mean = lambda a: a[1] / a[0]  # noqa: E731
-    stream.emit(on_change()).aggregate(*functions, lower=mean, **arguments)
-    with pytest.raises(InvalidValue, match="result of no records, which `mean` does not have: ZeroDivisionError"):
-        stream.emit(on_change(drained=True)).aggregate(*functions, lower=mean, **arguments)
+    functions = (lambda: 0, lambda n: n + 1, lambda a, b: a + b)
+    each = {"lower": lambda n: 1 / n, "returns": "double", "name": "each"}
+    stream.emit(on_change()).aggregate(*functions, **each)
+    with pytest.raises(InvalidValue, match="result of no records, which `each` does not have: ZeroDivisionError"):
+        stream.emit(on_change(drained=True)).aggregate(*functions, **each)
 
 
 def test_emit_takes_an_emission_only(stream):
