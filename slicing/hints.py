@@ -32,6 +32,7 @@ _EDGES = "A row has both edges of its window: select `window.start` or `window.e
 _NOT_NULL = "Write `{call}({0}, where=F.isnotnull({0}))`."
 _NOT_OVERLAPPING = "Write `tumbling({0})`; or `hopping({0}, advance=...)`, if windows are to overlap."
 _ADVANCED = "Write `hopping({0}, advance={1})`; or `sliding({0})`, if windows are to be at the times of records."
+_TOGETHER = "Write `{call}(F.to_json(F.to_variant_object(F.struct({columns}))), where={known})`."
 MEANT: dict[tuple[str, int | str], str] = {
     ("hopping", 0): _NOT_OVERLAPPING,
     ("hopping", 1): _NOT_OVERLAPPING,
@@ -40,13 +41,16 @@ MEANT: dict[tuple[str, int | str], str] = {
     ("sliding", 2): _ADVANCED,
     ("sliding", "advance"): _ADVANCED,
     ("features_at", "closed"): "Write `inclusive=True` to count records at the time itself too, else leave it out.",
+    **{(f"C.{name}", n): _TOGETHER for name in ("count_distinct", "approx_count_distinct") for n in (2, 3, 4)},
+    **{("C.count", n): "Write `{call}(where={known})`." for n in (2, 3, 4)},
     **{(call, "closed"): _OFFSET for call in ("hopping", "tumbling")},
     **{(call, "label"): _EDGES for call in ("hopping", "tumbling", "cumulating")},
     **{(call, wrong): _NOT_NULL for call in ("C.first", "C.last") for wrong in ("ignore_nulls", 2)},
 }
 """The remedies of calls that do not fit: by the function, and an unknown keyword or the number of positional arguments.
 
-`{0}` and `{1}` are the values that were given, `{call}` is the function, `{given}` its arguments that fit.
+`{0}` and `{1}` are the values that were given, `{call}` is the function, `{given}` its arguments that fit. `{columns}`
+are the positional arguments, and `{known}` is whether none of them is null.
 """
 
 
@@ -171,7 +175,9 @@ class _Misfit:
         known = next((MEANT[self.name, each] for each in wrong if (self.name, each) in MEANT), "")
         values = [*map(self.shown, (*self.args, *kwargs.values())), "...", "..."]
         fit = {name: value for name, value in kwargs.items() if name in self.parameters}
-        return known.format(*values, call=self.name, given=self._arguments(self.args, fit))
+        not_null = " & ".join(f"F.isnotnull({self.shown(each)})" for each in self.args)
+        given = {"given": self._arguments(self.args, fit), "columns": self._arguments(self.args, {}), "known": not_null}
+        return known.format(*values, call=self.name, **given)
 
     def _ours(self, name: str) -> str:
         if name in self.parameters:

@@ -60,6 +60,13 @@ MEANT = {
     "quantile": (lambda: C.quantile("x", 0.5), '`C.percentile("x", 0.5)`'),
     "nunique": (lambda: C.nunique("x"), '`C.count_distinct("x")`'),
     "countDistinct": (lambda: C.countDistinct("x"), "Did you mean `count_distinct`?"),
+    "try_sum": (lambda: C.try_sum("x"), '`C.sum("x", overflow="null")`'),
+    "several columns": (
+        lambda: C.count_distinct("a", "b"),
+        "Write `C.count_distinct(F.to_json(F.to_variant_object(F.struct('a', 'b'))), "
+        "where=F.isnotnull('a') & F.isnotnull('b'))`.",
+    ),
+    "rows without nulls": (lambda: C.count("a", "b"), "Write `C.count(where=F.isnotnull('a') & F.isnotnull('b'))`."),
     "ignore_nulls": (lambda: C.last("x", ignore_nulls=True), "Write `C.last('x', where=F.isnotnull('x'))`."),
     "ignorenulls": (lambda: C.first("x", ignorenulls=True), "Write `C.first('x', where=F.isnotnull('x'))`."),
     "by position": (lambda: C.last("x", True), "Write `C.last('x', where=F.isnotnull('x'))`."),
