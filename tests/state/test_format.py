@@ -269,7 +269,7 @@ def test_a_checkpoint_that_does_not_say_its_time_column_has_that_of_the_next_sta
 def test_more_results_are_refused():
     fingerprint = of(SUM)
     more = Fingerprint({**fingerprint.identity, "results": fingerprint.identity["results"] * 2}, fingerprint.layout)
-    with pytest.raises(StateMismatch, match="columns of result 2: checkpoint `None`, query `x`; partial of result 2"):
+    with pytest.raises(StateMismatch, match="columns of result 2: checkpoint `none`, query `x`; partial of result 2"):
         more.header_of(stored(fingerprint))
 
 

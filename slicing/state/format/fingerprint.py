@@ -154,7 +154,7 @@ class Fingerprint:
             return self._conditions(stored)
         held, query = flat(stored, self)
         return [
-            f"{name}: checkpoint `{held.get(name)}`, query `{query.get(name)}`"
+            f"{name}: checkpoint `{held.get(name, 'none')}`, query `{query.get(name, 'none')}`"
             for name in sorted({*held, *query})
             if held.get(name) != query.get(name)
         ]
