@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slicing.column_names import in_backquotes
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 _ARROW: dict[str, pa.DataType] = {
@@ -112,11 +113,6 @@ def members_of(kind: str) -> tuple[Field, ...] | None:
 def _member(text: str) -> Field:
     name, _, kind = text.partition(":")
     return Field(name.strip(), kind.strip())
-
-
-def in_backquotes(name: str) -> str:
-    """Return a name as Spark's SQL takes it, whatever its characters."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def ddl_of(kind: str) -> str:

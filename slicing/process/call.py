@@ -10,6 +10,7 @@ from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.fields import Field, parse_results
 from slicing.aggregates.migration_hints import columns_in, is_column
 from slicing.aggregates.records import KeptRecords, kept_records
+from slicing.column_names import unquoted
 from slicing.errors import InvalidType, InvalidValue, check_flag, check_takes, excerpt
 from slicing.process.evictors import Evictor, check_kinds
 from slicing.process.function import Process, Then
@@ -234,4 +235,4 @@ def _columns(columns: Any) -> tuple[str, ...]:
             raise InvalidType(f"`columns` are names of columns; got {excerpt(column)}.{instead}")
     if len(set(given)) < len(given):
         raise InvalidValue(f"`columns` must differ; got {', '.join(given)}.")
-    return given
+    return tuple(map(unquoted, given))

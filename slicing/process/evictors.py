@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.conversions import as_number
+from slicing.column_names import unquoted
 from slicing.errors import InvalidType, InvalidValue, check_takes, excerpt
 from slicing.process.context import Context, Span
 from slicing.process.nearness import is_number, near
@@ -198,7 +199,7 @@ def within_delta(column: str, threshold: float) -> WithinDelta:
             f"`within_delta` takes a positive threshold; got {excerpt(threshold)}. "
             f"Write for example within_delta({column!r}, 0.5)."
         )
-    return WithinDelta(column, threshold)
+    return WithinDelta(unquoted(column), threshold)
 
 
 def check_kinds(evictors: Iterable[Evictor], kinds: Mapping[str, str]) -> None:

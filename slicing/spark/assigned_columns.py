@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
+from slicing.column_names import unquoted
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.hints import no_column
 from slicing.spark.columns import quoted
@@ -59,7 +60,7 @@ class AssignedColumns(WindowColumns):
             self.check_call("declare")
         return replace(
             call,
-            frame=None if call.frame is None else frame_of(call.frame, self.window, call.time),
+            frame=None if call.frame is None else frame_of(call.frame, self.window, unquoted(call.time)),
             keys=(*call.keys, START, END),
             window=self.window.sessions,
             time=AT,
@@ -75,7 +76,7 @@ class AssignedColumns(WindowColumns):
 
     def late_inputs(self, call: Call) -> tuple[str, ...]:
         """Return the name of the record's time column; the time of a row here is the start of its window."""
-        return (call.time,)
+        return (unquoted(call.time),)
 
     def own_time(self, query: Query) -> dict[str, Column]:
         """Return nothing: the time of the record is one of its values, see `late_inputs`."""

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.conversions import as_atomic
-from slicing.aggregates.fields import FLOATS, Field, element_of, in_backquotes, kind_of, members_of, result_kind_of
+from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of, result_kind_of
+from slicing.column_names import in_backquotes
 from slicing.errors import InvalidType, Remedy, Topic
 
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.migration_hints import is_column
+from slicing.column_names import unquoted
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.columns import quoted
 from slicing.spark.ddl import struct_of
@@ -110,7 +111,8 @@ def _columns(schema: str | T.StructType) -> T.StructType:
 
 def _time(columns: T.StructType, time: Any) -> T.StructField:
     """The declared column that gets the watermark. Raises InvalidValue and InvalidType."""
-    found = [field for field in columns.fields if not is_column(time) and field.name.casefold() == str(time).casefold()]
+    name = None if is_column(time) else unquoted(str(time)).casefold()
+    found = [field for field in columns.fields if field.name.casefold() == name]
     if not found:
         raise InvalidValue(
             f"the watermark is on a declared column, and the time is `{excerpt(time)}`; the columns are "

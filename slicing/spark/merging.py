@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from slicing.aggregates.fields import in_backquotes
+from slicing.column_names import in_backquotes, parts_of
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.late import results
 
@@ -47,7 +47,7 @@ class MergeInto:
                 "rows to merge say which is newer by `revision`, `window` or `window_end`; these have "
                 f"{', '.join(rows.columns)}. Leave one of the three as it is."
             )
-        missing = [name for name in self.key if name not in rows.columns and name.split(".")[0] not in rows.columns]
+        missing = [name for name in self.key if _parts(name, rows)[0] not in rows.columns]
         if missing:
             raise InvalidValue(
                 f"the key of `merge_into` is columns of the rows; got `{missing[0]}`, and the rows have "
@@ -98,5 +98,8 @@ def _order(rows: DataFrame) -> list[str]:
 
 def _quoted(name: str, rows: DataFrame) -> str:
     """A column, or a field of a struct by its path, quoted for SQL."""
-    parts = [name] if name in rows.columns else name.split(".")
-    return ".".join(map(in_backquotes, parts))
+    return ".".join(map(in_backquotes, _parts(name, rows)))
+
+
+def _parts(name: str, rows: DataFrame) -> list[str]:
+    return [name] if name in rows.columns else parts_of(name)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.migration_hints import is_column, text_of
+from slicing.column_names import in_backquotes, parts_of, path_of, unquoted
 from slicing.errors import InvalidType, InvalidValue, shortened
 from slicing.hints import no_column
 from slicing.spark.columns import Key, quoted
@@ -20,11 +21,16 @@ _ADDRESSED = "columnnodeexpression("
 """A part of the text of a Column made by a Python lambda; such a text has memory addresses, which change."""
 
 
+def is_case_sensitive(session: SparkSession) -> bool:
+    """Return whether names that differ in case are different names in a session."""
+    return str(session.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
 class Names:
     """Resolves what a call names. `frame` is its DataFrame plus computed columns, each named by the text of its Column.
 
-    A name is a column, in any case unless `spark.sql.caseSensitive` is set, or a path into a struct. A column whose
-    name equals the path takes precedence.
+    A name is a column, in any case unless `spark.sql.caseSensitive` is set, or a path into a struct, with or without
+    backquotes. A column whose name equals the path takes precedence.
     """
 
     def __init__(self, frame: DataFrame):
@@ -55,7 +61,9 @@ class Names:
 
     def _name(self, given: Any, field: T.StructField) -> str:
         if isinstance(given, str):
-            return self.given.select(self._computed[field.name]).columns[0] if field.name in self._computed else given
+            if field.name in self._computed:
+                return self.given.select(self._computed[field.name]).columns[0]
+            return given if self.alike(self.given_schema.names, given) else unquoted(given)
         return self.given.select(given).columns[0]
 
     def field(self, given: Any, what: str) -> T.StructField:
@@ -75,16 +83,20 @@ class Names:
 
     def _spelled(self, path: str) -> str:
         """A path into structs with its fields spelled as in the schema; unchanged if a part does not resolve."""
+        return path_of(self._fields(parts_of(path))) or path
+
+    def _fields(self, parts: Sequence[str]) -> list[str]:
+        """The names of a path as the schema spells them; empty if one does not resolve."""
         found: list[str] = []
         inside: T.DataType = self.given_schema
-        for part in path.split("."):
+        for part in parts:
             kinds = {each.name: each.dataType for each in inside.fields} if isinstance(inside, T.StructType) else {}
-            there = self._alike(tuple(kinds), part)
+            there = self.alike(tuple(kinds), part)
             if len(there) != 1:
-                return path
+                return []
             found += there
             inside = kinds[there[0]]
-        return ".".join(found)
+        return found
 
     def _of_name(self, name: str, what: str, remedy: str) -> str:
         found = self._called(name)
@@ -92,25 +104,29 @@ class Names:
             raise InvalidValue(f"{what} `{name}` is ambiguous: {len(found)} columns have this name. Rename one.")
         if found:
             return found[0]
-        if self._called(name.partition(".")[0]) and "." in name:
+        first, *more = parts_of(name)
+        if more and self.alike(self.given_schema.names, first):
             return self._of_column(F.col(name), what)
         expression = "" if name.isidentifier() else f"An expression {remedy.format(name)}"
         raise no_column(what, name, self.given_schema.names, expression)
 
     def _called(self, name: str) -> list[str]:
-        """The columns of the call's DataFrame with this name."""
-        return self._alike(self.given_schema.names, name)
+        """The columns of the call's DataFrame with this name, which may be in backquotes."""
+        known = self.given_schema.names
+        return self.alike(known, name) or self.alike(known, unquoted(name))
 
-    def _alike(self, names: Sequence[str], name: str) -> list[str]:
-        """The names that Spark treats as equal to `name`."""
+    def alike(self, names: Sequence[str], name: str) -> list[str]:
+        """Return the names that Spark treats as equal to `name`."""
         exact = [each for each in names if each == name]
         folded = [each for each in names if each.casefold() == name.casefold()]
         if len(folded) == len(exact):
             return exact
-        return exact if self._sensitive() else folded
+        return exact if self.is_case_sensitive else folded
 
-    def _sensitive(self) -> bool:
-        return str(self.given.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    @property
+    def is_case_sensitive(self) -> bool:
+        """Whether names that differ in case are different names."""
+        return is_case_sensitive(self.given.sparkSession)
 
     def _of_column(self, column: Column, what: str) -> str:
         text = text_of(column)
@@ -182,14 +198,18 @@ class DeclaredNames(Names):
         return self._declared.streaming
 
     def _name(self, given: Any, field: T.StructField) -> str:
-        return field.name.rpartition(".")[2] if field.name in self._computed else str(given)
+        if field.name in self._computed:
+            return parts_of(field.name)[-1]
+        return str(given) if self.alike(self.given_schema.names, str(given)) else unquoted(str(given))
 
-    def _sensitive(self) -> bool:
-        return False  # declared columns differ in more than case
+    @property
+    def is_case_sensitive(self) -> bool:
+        """False: declared columns differ in more than case."""
+        return False
 
     def _of_column(self, column: Column, what: str) -> str:
         text = text_of(column)
-        path = self._spelled(text).split(".")
+        path = self._fields(parts_of(text)) or [text]
         kind: T.DataType = self._declared.schema
         for part in path:
             if not isinstance(kind, T.StructType) or part not in kind.names:
@@ -202,7 +222,7 @@ class DeclaredNames(Names):
             return path[0]
         if text not in self._computed:
             self._schema = T.StructType([*self._schema.fields, T.StructField(text, kind)])
-            self._computed[text] = F.col(".".join(f"`{part}`" for part in path))
+            self._computed[text] = F.col(".".join(map(in_backquotes, path)))
             if self.frame is not None:  # `withColumn` would ask the server, see `told`
                 self.frame = self.frame.select("*", self._computed[text].alias(text))
         return text

@@ -8,10 +8,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from slicing.column_names import unquoted
 from slicing.errors import InvalidType, InvalidValue
 from slicing.hints import no_column
 from slicing.spark.columns import check_time_type, quoted
 from slicing.spark.late import DELAY
+from slicing.spark.names import is_case_sensitive
 from slicing.stages.metrics import IMPLAUSIBLE
 from slicing.windows.time.durations import Duration, microseconds
 
@@ -58,8 +60,8 @@ def _resolved(df: DataFrame, time: str) -> T.StructField:
     if not isinstance(time, str):
         raise InvalidType(f"`time` is the name of a column; got {time!r}.")
     fields = df.schema.fields
-    exact = str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
-    plain = time[1:-1].replace("``", "`") if len(time) > 2 and time[0] == time[-1] == "`" else time
+    exact = is_case_sensitive(df.sparkSession)
+    plain = unquoted(time)
     found = [field for field in fields if field.name == plain or (not exact and field.name.lower() == plain.lower())]
     if not found:
         raise no_column("time column", time, df.columns, "Take a field of a struct into a column of its own first.")

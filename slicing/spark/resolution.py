@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Struct
@@ -16,13 +16,14 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.results import Nesting
+from slicing.column_names import parts_of
 from slicing.content.block import Shape
 from slicing.errors import InvalidType, InvalidValue
 from slicing.process.function import Then
 from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
 from slicing.spark.columns_of import columns_of
 from slicing.spark.declared import Declared
-from slicing.spark.names import DeclaredNames, Names, NamesOfHistory
+from slicing.spark.names import DeclaredNames, Names, NamesOfHistory, is_case_sensitive
 from slicing.spark.query import Query, Time
 from slicing.stages.execution_plan import Arguments
 from slicing.stages.support import WindowSupport
@@ -134,6 +135,11 @@ class Resolution:
     def key_fields(self) -> tuple[Field, ...]:
         """The fields of the leaves of the keys."""
         return tuple(field for key in self.keys for _, field in key.leaves()) or (_NO_KEY,)
+
+    @property
+    def is_case_sensitive(self) -> bool:
+        """Whether names that differ in case are different names."""
+        return self._names.is_case_sensitive
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -297,9 +303,16 @@ class Draft(Resolution):
         self.results = flat_results(call.named)
 
     @property
+    def is_case_sensitive(self) -> bool:
+        """Whether names that differ in case are different names in the active session."""
+        session = SparkSession.getActiveSession()
+        return session is not None and is_case_sensitive(session)
+
+    @property
     def key_names(self) -> tuple[str, ...]:
         """The names of keys that are plain column names."""
-        return tuple(key for key in self.call.keys if isinstance(key, str) and "." not in key)
+        named = (parts_of(key) for key in self.call.keys if isinstance(key, str))
+        return tuple(parts[0] for parts in named if len(parts) == 1)
 
     @property
     def key_fields(self) -> tuple[Field, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from typing import TypeAlias
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.dry_run import dry_run, why_no_result
@@ -148,6 +150,31 @@ def keys_and_windows_name_columns(asked: Resolution) -> None:
     _ = asked.keys, asked.window
 
 
+Fold: TypeAlias = Callable[[str], str]
+
+
+def _first(asked: Resolution, found: Callable[[Fold], str | None]) -> str | None:
+    """Return the first name that is not free, by Spark's rule for names that differ in case only."""
+    name = found(str.casefold)
+    return found(str) if name is not None and asked.is_case_sensitive else name
+
+
+def _among(names: Iterable[str], taken: Iterable[str]) -> Callable[[Fold], str | None]:
+    def found(fold: Fold) -> str | None:
+        others = set(map(fold, taken))
+        return next((name for name in names if fold(name) in others), None)
+
+    return found
+
+
+def _repeated(names: Collection[str]) -> Callable[[Fold], str | None]:
+    def found(fold: Fold) -> str | None:
+        counts = Counter(map(fold, names))
+        return next((name for name in names if counts[fold(name)] > 1), None)
+
+    return found
+
+
 def _reserved(asked: Resolution) -> tuple[str, ...]:
     """The names of output columns that are neither keys nor results.
 
@@ -166,37 +193,33 @@ def _by_late(asked: Resolution) -> str:
 
 def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
     """A key must not have the name of a column that the trigger adds."""
-    for name in asked.key_names:
-        if name.casefold() in asked.trigger.columns:
-            raise InvalidValue(
-                f"a key column cannot be called `{name}`: {asked.trigger} adds a column of that name. Rename it."
-            )
+    if name := _first(asked, _among(asked.key_names, asked.trigger.columns)):
+        raise InvalidValue(
+            f"a key column cannot be called `{name}`: {asked.trigger} adds a column of that name. Rename it."
+        )
 
 
 def results_differ_from_other_columns(asked: Resolution) -> None:
     """A result must not have the name of another output column."""
-    used_names = {*_reserved(asked), *map(str.casefold, asked.key_names)}
-    for name in asked.result_names:
-        if name.casefold() in used_names:
-            raise InvalidValue(
-                f"result name `{name}` collides with a column of the output{_by_late(asked)}. Choose another name."
-            )
-        used_names.add(name.casefold())
+    others = _among(asked.result_names, (*_reserved(asked), *asked.key_names))
+    if name := _first(asked, others) or _first(asked, _repeated(asked.result_names)):
+        raise InvalidValue(
+            f"result name `{name}` collides with a column of the output{_by_late(asked)}. Choose another name."
+        )
 
 
 def keys_differ(asked: Resolution) -> None:
     """No two keys may have the same name."""
-    if len(set(map(str.casefold, asked.key_names))) < len(asked.key_names):
+    if _first(asked, _repeated(asked.key_names)):
         raise InvalidValue(f"key columns must differ; got {', '.join(asked.key_names)}.")
 
 
 def keys_differ_from_columns_of_windows(asked: Resolution) -> None:
     """A key must not have the name of a column of windows or of late rows."""
-    for name in _reserved(asked):
-        if name in map(str.casefold, asked.key_names):
-            raise InvalidValue(
-                f"a key column cannot be called `{name}`: it is a column of the output{_by_late(asked)}. Rename it."
-            )
+    if name := _first(asked, _among(asked.key_names, _reserved(asked))):
+        raise InvalidValue(
+            f"a key column cannot be called `{name}`: it is a column of the output{_by_late(asked)}. Rename it."
+        )
 
 
 # --- results --------------------------------------------------------------------------------------------------------
@@ -239,7 +262,7 @@ def keys_of_late_records_differ_from_their_columns(asked: Resolution) -> None:
 
 def columns_of_late_records_differ_from_their_tag(asked: Resolution) -> None:
     """No input column of a late record may have the name of the tag column."""
-    if asked.call.late == RECORDS and LATE in map(str.casefold, asked.columns):
+    if asked.call.late == RECORDS and _first(asked, _among((LATE,), asked.columns)):
         raise InvalidValue(
             f'with `.late("records")` a column cannot be called `{LATE}`, as late records have a column of that name. '
             "Rename it."

@@ -46,12 +46,12 @@ def resolve_spine(spine: DataFrame, keys: Sequence[Any], time: Any, of_records: 
 
     `keys` and `time` are as in the call. Raises InvalidValue and InvalidType.
     """
-    known = [name.casefold() for name in spine.columns]
+    names = Names(spine)
     for name in spine.columns:
-        if known.count(name.casefold()) > 1:
+        if len(names.alike(spine.columns, name)) > 1:
             raise InvalidValue(f"spine column `{name}` is ambiguous: several columns have this name. Rename one.")
     for name in results:
-        if name.casefold() in known:
+        if names.alike(spine.columns, name):
             raise InvalidValue(f"result name `{name}` collides with a column of the spine. Choose another name.")
     for field in spine.schema.fields:
         if _has_months(field.dataType):
@@ -59,7 +59,6 @@ def resolve_spine(spine: DataFrame, keys: Sequence[Any], time: Any, of_records: 
                 f"spine column `{field.name}` has type {field.dataType.simpleString()}, which Arrow cannot carry. "
                 'Drop it, or cast it first, for example `.cast("string")`.'
             )
-    names = Names(spine)
     found = tuple(_key(names, *each) for each in zip(keys, of_records.keys, strict=True))
     timed_by = _time(names, time, of_records.schema[of_records.time].dataType)
     columns = tuple(dict.fromkeys((*spine.columns, timed_by)))

@@ -17,6 +17,7 @@ from typing import TextIO
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from slicing.column_names import path_of
 from slicing.errors import InvalidValue
 from slicing.spark.checkpoint import FAILURES
 from slicing.spark.late import DELAY
@@ -56,7 +57,7 @@ def check_watermark(frame: DataFrame, schema: T.StructType, time: T.StructField,
         return
     others = [field for field in schema.fields if DELAY in (field.metadata or {})]
     computed, name = ("", time.name) if time.name in frame.columns else ('.withColumn("at", ...)', "at")
-    call = f'`{computed}.withWatermark("{name}", "10 minutes")`'
+    call = f'`{computed}.withWatermark("{path_of([name])}", "10 minutes")`'
     if others:
         found = f"the watermark is on `{others[0].name}`. {_carried(others[0], call)}"
     elif several := watermarks(frame):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slicing.column_names import unquoted
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, check_takes, excerpt, raised
 from slicing.windows.families.family import Family
 from slicing.windows.session import Session
@@ -135,4 +136,4 @@ def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ())
             "Compute an expression before, by `withColumn`, and name it."
         )
     check_takes(function, "the function of `assigned_by`", "time", *names)
-    return Assigned(function, names)
+    return Assigned(function, tuple(map(unquoted, names)))

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Each room may import those of the lines above its own, and itself; not its neighbours of the same line.
 ROOMS = (
     {"slicing.errors", "slicing.profiling", "slicing.drawing"},
-    {"slicing.hints"},
+    {"slicing.hints", "slicing.column_names"},
     {"slicing.windows", "slicing.aggregates"},
     {"slicing.content"},
     {"slicing.assembly", "slicing.state"},
@@ -148,6 +148,7 @@ INSIDE = {
 ALONE = {
     "slicing.errors",
     "slicing.hints",
+    "slicing.column_names",
     "slicing.profiling",
     "slicing.laws",
     "slicing.definition",

@@ -1,0 +1,39 @@
+"""Names of columns as Spark's SQL writes them: parts between dots, in backquotes where they have other characters."""
+
+from __future__ import annotations
+
+import re
+
+_PART = r"`(?:[^`]|``)+`|[^`.]+"
+_PATH = re.compile(rf"(?:{_PART})(?:\.(?:{_PART}))*")
+
+
+def in_backquotes(name: str) -> str:
+    """Return a name as Spark's SQL takes it, whatever its characters."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def parts_of(path: str) -> list[str]:
+    """Return the names in a path, without backquotes; a text that is no path is a single name.
+
+    >>> parts_of("address.`zip.code`"), parts_of("`a``b`"), parts_of("a`b")
+    (['address', 'zip.code'], ['a`b'], ['a`b'])
+    """
+    if not _PATH.fullmatch(path):
+        return [path]
+    return [part[1:-1].replace("``", "`") if part[0] == "`" else part for part in re.findall(_PART, path)]
+
+
+def unquoted(name: str) -> str:
+    """Return a single name without its backquotes; a path is returned unchanged.
+
+    >>> unquoted("`user.id`"), unquoted("user.id")
+    ('user.id', 'user.id')
+    """
+    parts = parts_of(name)
+    return parts[0] if len(parts) == 1 else name
+
+
+def path_of(parts: list[str]) -> str:
+    """Return the path of these names, with backquotes only where they are needed."""
+    return ".".join(in_backquotes(part) if "." in part or "`" in part else part for part in parts)
