@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,11 @@ from html import escape
 from typing import TypeVar
 
 from slicing.drawing.html import table
-from slicing.state.format.header import PER_GROUP, SAME, Header, Result, covered
+from slicing.state.format.header import PER_GROUP, SAME, Header, covered
 from slicing.state.format.list_names import COUNTS, KEYS, MEMORY, PENDING, STATE, VALUES
-from slicing.windows.time.durations import show, show_instant
+from slicing.state.format.result_texts import result_text
+from slicing.windows.spec_texts import cut_text, windows_text
+from slicing.windows.time.durations import show_instant
 
 Place = TypeVar("Place")
 MOST_SHOWN = 10
@@ -98,10 +99,10 @@ class StateTable:
     """The result of `describe`: a checkpoint after one micro-batch, with its buckets and its damage.
 
     `formats` has the numbers of the formats of its headers: more than one if some buckets have no new records since an
-    update. `watermark` is in microseconds, None before the first one. `results` names the input columns and the partial
-    of each result. `windows` and `cut` (the slices) are shown as stored. `largest_keys` has at most ten keys, the
-    largest first. `trigger` names triggers of your own and `early()`, with the fields that they store for each window;
-    `trigger_state` has the state of any trigger, and is empty if it needs none.
+    update. `watermark` is in microseconds, None before the first one. `results` has the kind, the input columns and the
+    partial of each result, whose name is not stored. `windows` are the calls that make them, and `cut` is the slices.
+    `largest_keys` has at most ten keys, the largest first. `trigger` names triggers of your own and `early()`, with the
+    fields that they store for each window; `trigger_state` has the state of any trigger, and is empty if it needs none.
     """
 
     checkpoint: str
@@ -184,14 +185,13 @@ def facts_of(head: Header) -> dict[str, object]:
     """Return what the header of one bucket says about all buckets: keys, results, windows and slices."""
     results = []
     for result in head.current:
-        version = f", version {result.version}" if result.version else ""
         fields = [_field(head, each) for each in result.partial]
-        results.append(f"{_of(result)}: {', '.join(fields)}{version}")
+        results.append(f"{result_text(result)}: {', '.join(fields)}")
     return {
         "keys": tuple(head.keys),
         "results": tuple(results),
-        "windows": tuple(_windows(family.spec) for family in head.families if family.spec),
-        "cut": "; ".join(map(_edges, head.layout["cut"][1])) if "cut" in head.layout else "",
+        "windows": tuple(windows_text(family.spec) for family in head.families if family.spec),
+        "cut": cut_text(head.layout["cut"]) if "cut" in head.layout else "",
     }
 
 
@@ -201,15 +201,11 @@ def triggers_of(heads: Iterable[Header]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{name} with {', '.join(fields)}" for name, *fields in named))
 
 
-def _of(result: Result) -> str:
-    return f"of {', '.join('event time' if column is None else column for column in result.columns) or 'records'}"
-
-
 def _field(head: Header, field: str) -> str:
     """The name and type of a field; if another result stores it, that result too."""
     name, shared, other = field.partition(SAME)
     return (
-        f"{name} stored with the result {_of(next(each for each in head.results if each.id == int(other)))}"
+        f"{name} stored with {result_text(next(each for each in head.results if each.id == int(other)))}"
         if shared
         else name
     )
@@ -218,18 +214,3 @@ def _field(head: Header, field: str) -> str:
 def slices_of(head: Header) -> int:
     """Return the number of slices that the pages of a bucket span."""
     return covered(head.spans()) if PER_GROUP in head.layout and len(head.spans()) else 0
-
-
-def _windows(spec: Sequence[object]) -> str:
-    if spec[0] == "hopping":
-        size, advance, offset = spec[1:4]
-        return f"{show(int(str(size)))} every {show(int(str(advance)))}{_shift(offset)}"
-    return json.dumps(spec)
-
-
-def _edges(spec: Sequence[object]) -> str:
-    return f"every {show(int(str(spec[1])))}{_shift(spec[2])}" if spec[0] == "every" else json.dumps(spec)
-
-
-def _shift(offset: object) -> str:
-    return f", from {show(int(str(offset)))} on" if offset else ""

@@ -47,11 +47,9 @@ from slicing.state.format.header import RESTORE
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS
 from slicing.windows.families.family import Family
+from slicing.windows.spec_texts import cut_text, edges_text
 from slicing.windows.time.cut import Cut, refines
-from slicing.windows.time.durations import show
-from slicing.windows.time.edges import Every
 from slicing.windows.time.instants import microseconds_of
-from slicing.windows.time.local import Local
 from slicing.windows.time.slices import FOREVER
 
 IS_CLOSED = "closed"
@@ -279,8 +277,8 @@ def _over_stored(query: Query, other: Query) -> Other:
         if lacking:
             raise InvalidValue(
                 f"`windows` must begin and end where slices of the state do; those of {query.window} are cut at "
-                f"{_shown_cut(cut)}, and {part} needs an edge at {_shown_edges(lacking[0])}. Ask for windows whose "
-                "sizes and advances are multiples of the slices, or declare the windows with the query."
+                f"{cut_text(cut.spec())}, and {part} needs an edge at {edges_text(lacking[0].spec())}. Ask for windows "
+                "whose sizes and advances are multiples of the slices, or declare the windows with the query."
             )
     return Other(tuple(family.over(cut) for family in members), wanted.wide)
 
@@ -375,20 +373,6 @@ def _check_types(query: Query, frame: DataFrame) -> None:
                 f"`keys` has a column `{key.name}` of type {wanted}, as the query does; got "
                 f"{'none' if found is None else found}."
             )
-
-
-def _shown_cut(cut: Cut) -> str:
-    return " and ".join(map(_shown_edges, cut.sequences))
-
-
-def _shown_edges(edges: Any) -> str:
-    if isinstance(edges, Every):
-        shift = edges.offset % edges.length
-        return f"every {show(edges.length)}{f' from {show(shift)} on' if shift else ''}"
-    if isinstance(edges, Local):
-        each = show(edges.each) if edges.unit == "microsecond" else f"{edges.each} {edges.unit}"
-        return f"every {each} in {edges.zone.name}"
-    return excerpt(edges.spec())
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -66,7 +66,8 @@ class Time(Enum):
 class Query:
     """A resolved call of `aggregate`. `trees` has one tree per kernel; `grace` and `retain` are in microseconds.
 
-    `result_names` are the columns of results, before a function (`then`) makes others of them.
+    `result_names` are the columns of results, before a function (`then`) makes others of them. `labels` says of what
+    each result is, as "mean of bid".
     """
 
     frame: DataFrame | None
@@ -94,6 +95,7 @@ class Query:
     declared: Declared | None = None
     warm: bool = False
     idle: int = 0
+    labels: tuple[str, ...] = ()
 
     @property
     def function(self) -> WindowFunction | None:

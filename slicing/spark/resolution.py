@@ -29,6 +29,7 @@ from slicing.stages.execution_plan import Arguments
 from slicing.stages.support import WindowSupport
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import REFUSE
+from slicing.state.format.result_texts import label_text
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, RECORDS
 from slicing.triggers.trigger import Trigger
@@ -276,6 +277,7 @@ class Resolution:
             then=self._then,
             declared=self.call.declared,
             idle=self.call.idle if self.streaming else 0,
+            labels=tuple(label_text(bound.label) for bound in self.results.values()),
         )
 
 

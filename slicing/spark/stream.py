@@ -280,7 +280,16 @@ def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
         query.shape, contents, columns, buckets.text, _TIMES[query.clock], time, query.adapt, fixed, states
     )
     codes = tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels)
-    return replace(found, codes=codes, retain=query.retain, trigger=tuple(query.trigger.stored))
+    parts, names = query.window.parts, query.window.names
+    calls = [f"{name} ({part})" for name, part in zip(names, parts, strict=True)] if names else map(repr, parts)
+    return replace(
+        found,
+        codes=codes,
+        retain=query.retain,
+        trigger=tuple(query.trigger.stored),
+        labels=query.labels,
+        calls=tuple(calls),
+    )
 
 
 def build(

@@ -283,7 +283,7 @@ def test_a_cut_that_is_stored_as_a_digest_goes_on_too():
     found, *_ = early.step(store, [NOW + 4 * DAY], NOW + 9 * DAY)
     assert sorted(part for _, _, part, *_ in found) == [0, 0, 0, 1, 1, 1]
     early.step(store, [NOW + 10 * DAY], NOW + 9 * DAY)
-    with pytest.raises(StateMismatch, match=r"query of another shape.*Different: cut: "):
+    with pytest.raises(StateMismatch, match=r"written by another query. Different: slices: "):
         Trial(listed_beside(zone(), length=6 * HOUR), PARTIALS, "close").bucket(store)
 
 

@@ -43,6 +43,7 @@ INSIDE = {
         },
         {"slicing.windows.assigned", "slicing.windows.counting"},
         {"slicing.windows.specs"},
+        {"slicing.windows.spec_texts"},
     ),
     "slicing.assembly": (
         {"slicing.assembly.large_windows"},

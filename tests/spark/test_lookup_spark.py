@@ -422,7 +422,7 @@ def test_what_cannot_be_asked_is_refused(spark, stopped, tmp_path):
         made.lookup(checkpoint, keys=["a"])
     with pytest.raises(InvalidValue, match="Leave one out"):
         made.lookup(checkpoint, latest=True, starts=(None, None))
-    with pytest.raises(StateMismatch, match="another shape"):
+    with pytest.raises(StateMismatch, match="written by another query"):
         definition(spark, tmp_path, hopping("70 seconds", "7 seconds")).lookup(checkpoint).count()
     bounded = spark.createDataFrame([], "world bigint, ts timestamp, n bigint, s string")
     with pytest.raises(InvalidValue, match="reads the state of a stream"):
@@ -496,7 +496,7 @@ def test_one_of_several_aggregations_is_asked(spark, tmp_path):
             each.changes(checkpoint)
         (number,) = (number for number in (0, 1) if not each.changes(checkpoint, operator=number))
         assert "cut" in [change.what for change in each.changes(checkpoint, operator=1 - number)]
-        assert describe(spark, checkpoint, operator=number).windows == (f"{size} seconds every {size} seconds",)
+        assert describe(spark, checkpoint, operator=number).windows == (f"tumbling('{size} seconds')",)
         own.append(number)
     assert sorted(own) == [0, 1]
 

@@ -387,7 +387,7 @@ def test_rows_of_other_queries_are_those_of_an_uninterrupted_one(spark, tmp_path
     assert check(spark, tmp_path, {seed: ["sink", "agg", "random"]}, name, KINDS[name]) == 3
 
 
-# --- a checkpoint of another shape ----------------------------------------------------------------------------------
+# --- a checkpoint of another query ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -411,22 +411,26 @@ def copy(root, target):
 
 
 CHANGES = {
-    "windows": lambda spark, files: small_frame(spark, files, hopping("40 seconds", "10 seconds")).aggregate(
-        n=C.count(), total=C.sum("n")
+    "hopping('40 seconds', advance='10 seconds') is new": lambda spark, files: small_frame(
+        spark, files, hopping("40 seconds", "10 seconds")
+    ).aggregate(n=C.count(), total=C.sum("n")),
+    "keys: `world bigint` in the checkpoint, `s string` in the query": lambda spark, files: small_frame(
+        spark, files, keys=("s",)
+    ).aggregate(n=C.count(), total=C.sum("n")),
+    "total (sum of x) is new": lambda spark, files: small_frame(spark, files).aggregate(n=C.count(), total=C.sum("x")),
+    "buckets: `2` in the checkpoint, `3` in the query": lambda spark, files: (
+        small_frame(spark, files).buckets(3).aggregate(n=C.count(), total=C.sum("n"))
     ),
-    "keys": lambda spark, files: small_frame(spark, files, keys=("s",)).aggregate(n=C.count(), total=C.sum("n")),
-    "partial of result 2": lambda spark, files: small_frame(spark, files).aggregate(n=C.count(), total=C.sum("x")),
-    "buckets": lambda spark, files: small_frame(spark, files).buckets(3).aggregate(n=C.count(), total=C.sum("n")),
 }
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_checkpoint_of_another_shape_is_refused_and_the_difference_named(spark, small, tmp_path, what):
+def test_a_checkpoint_of_another_query_is_refused_and_the_difference_named(spark, small, tmp_path, what):
     with pytest.raises(StreamingQueryException) as caught:
         run(CHANGES[what](spark, small / "files"), checkpoint=copy(small, tmp_path / "checkpoint"))
     message = str(caught.value)
     assert "StateMismatch" in message
-    assert f"{what}: checkpoint `" in message
+    assert f"it was written by another query. Different: {what}: " in message
     assert "new checkpoint" in message
 
 

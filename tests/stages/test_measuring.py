@@ -162,10 +162,10 @@ def test_a_header_is_described():
         line.step(*each)
     head = Header.from_text(line.store.text)
     facts = facts_of(head)
-    assert facts["windows"] == ("12 seconds every 4 seconds", "20 seconds every 20 seconds")
+    assert facts["windows"] == ("hopping('12 seconds', advance='4 seconds')", "tumbling('20 seconds')")
     assert facts["cut"] == "every 4 seconds"
     assert facts["keys"] == ("key bigint",)
-    assert facts["results"][0].startswith("of n: ")
+    assert " of n: " in facts["results"][0]
     assert slices_of(head) > 2
 
 
@@ -178,7 +178,9 @@ def test_a_field_that_another_result_stores_is_told_by_its_columns():
         [mean, Result(9, ["fee"], "2", ["m int", "n bigint of result 7"], "slices")],
         {1: [9]},
     )
-    assert facts_of(head)["results"] == ("of fee: m int, n bigint stored with the result of price, version 2",)
+    assert facts_of(head)["results"] == (
+        "aggregate of fee of version 2: m int, n bigint stored with aggregate of price",
+    )
 
 
 @pytest.mark.parametrize("emission", ["early by ticks", "early by records"])

@@ -629,7 +629,7 @@ def test_another_state_is_refused_by_name(other):
     play.step([(0, "a", 1)], 0)
     changed = Play(window, keep, "n long", states=declared(other, None, None, None, window))
     changed.store = play.store
-    with pytest.raises(StateMismatch, match="states: checkpoint `key: n bigint`, query"):
+    with pytest.raises(StateMismatch, match="states: `key: n bigint` in the checkpoint, `"):
         changed.step([], 0)
 
 

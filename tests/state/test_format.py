@@ -254,7 +254,10 @@ def test_functions_and_names_may_change(other):
 def test_what_differs_is_refused_with_both_sides(other, difference):
     with pytest.raises(StateMismatch) as raised:
         other.header_of(stored(of(SUM)))
-    assert f"Different: {difference}. Start with a new checkpoint" in str(raised.value)
+    assert str(raised.value) == (
+        "Change the query back, or start with a new checkpoint: it was written by another query. "
+        f"Different: {difference}."
+    )
 
 
 def test_a_checkpoint_that_does_not_say_its_time_column_has_that_of_the_next_start():

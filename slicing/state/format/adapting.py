@@ -21,7 +21,6 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.state.format.changes import (
     REMOVED,
-    Change,
     changes,
     code_changes,
     exchanged,
@@ -72,7 +71,7 @@ def _opened(wanted: Fingerprint, stored: Header) -> Header:
         for change in found:
             _LOG.info("%s: %s -> %s: %s", change.what, change.stored or "-", change.wanted or "-", change.effect)
         return adapted(stored, wanted)
-    raise mismatch(different, _way_out(found))
+    raise mismatch([*map(str, found)] or different, goes_on=bool(found) and found.allowed)
 
 
 def over_stored(stored: Header, wanted: Fingerprint, family: Family) -> Family:
@@ -83,16 +82,6 @@ def over_stored(stored: Header, wanted: Fingerprint, family: Family) -> Family:
     if isinstance(family, Several):
         return Several(family.members, cut)  # type: ignore[return-value]  # it is asked for slices only
     return wanted.members[0].over(cut)
-
-
-def _way_out(found: Sequence[Change]) -> str:
-    if not found:
-        return ""
-    refused = [f"{change.what} {change.effect}" for change in found if not change.allowed]
-    if refused:
-        return f' `.adapt("allow")` cannot go on with it: {" ".join(refused)}'
-    listed = "; ".join(f"{change.what} {change.wanted or change.stored}: {change.effect}" for change in found)
-    return f' Or go on with it by `.adapt("allow")`: {listed}.'
 
 
 def adapted(stored: Header, wanted: Fingerprint) -> Header:

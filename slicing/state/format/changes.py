@@ -15,11 +15,13 @@ from typing import Any
 from slicing.aggregates.code_digest import are_different
 from slicing.errors import StateMismatch
 from slicing.state.format.buckets import Buckets
-from slicing.state.format.fingerprint import CUT, PARTIALS, Fingerprint, families_of, flat, shown, shown_family, texts
+from slicing.state.format.fingerprint import CUT, PARTIALS, Fingerprint, families_of, flat
 from slicing.state.format.header import Header, Result
 from slicing.state.format.list_names import ENDED
+from slicing.state.format.result_texts import result_text, texts
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
+from slicing.windows.spec_texts import cut_text, edges_text
 from slicing.windows.specs import Given, from_spec, short
 from slicing.windows.time.cut import Cut, refines
 
@@ -30,6 +32,8 @@ OTHER_COUNTS = ("combinators.count_if",)
 WINDOWS, ADDED, REMOVED, LACKING, ENDS = "windows", "added", "removed", "lacking", "ends"
 """The reasons of a query to refuse a checkpoint, by name: changed windows, added results, removed results, wide rows in
 which windows lack records, sessions that records have ended."""
+_ADDED, _REMOVED = " added", " removed"
+"""The ends of the kinds of changes that only one side has."""
 NEW = "Start with a new checkpoint"
 ANOTHER_FIELD = "Give the field another name, so that it begins anew, or start with a new checkpoint."
 WHEN_WHOLE = "Go on with on_close() and the results as they were until the columns of all windows have values."
@@ -55,6 +59,15 @@ class Change:
     wanted: str
     effect: str
     allowed: bool
+
+    def __str__(self) -> str:
+        """Return the change as one sentence."""
+        if self.what.endswith(_ADDED):
+            return f"{self.wanted} is new: {self.effect}"
+        if self.what.endswith(_REMOVED):
+            return f"{self.stored} is gone: {self.effect}"
+        sides = f"`{self.stored}` in the checkpoint, `{self.wanted}` in the query" if self.wanted else self.stored
+        return f"{self.what}: {sides}: {self.effect}"
 
 
 class Changes(tuple[Change, ...]):
@@ -257,7 +270,7 @@ def _of_wide_rows(stored: Header, wanted: Fingerprint) -> list[Change]:
     families = [stored.families[place] for place in placed(stored, wanted) if place is not None]
     effect = f"refused: {why}. {WHEN_WHOLE}"
     return [
-        Change("wide rows", f"{shown_family(family.spec)}, without all records", "", effect, False)
+        Change("wide rows", f"{wanted.windows_said(family.spec)} without all records", "", effect, False)
         for family in families
         if family.whole is not None
     ]
@@ -283,7 +296,7 @@ def _of_ended(stored: Header, wanted: Fingerprint) -> list[Change]:
 def _of_identity(stored: Header, wanted: Fingerprint) -> list[Change]:
     held, query = flat(stored, wanted)
     return [
-        Change(name, str(held.get(name)), str(query.get(name)), effect.format(buckets=_as_option(stored)), False)
+        Change(name, held.get(name, "none"), query.get(name, "none"), effect.format(buckets=_as_option(stored)), False)
         for name, effect in _GOES_ON.items()
         if held.get(name) != query.get(name)
     ]
@@ -322,16 +335,29 @@ def windows_of(stored: Header, wanted: Fingerprint) -> Windows:
 
     Raises StateMismatch if the stored cut cannot be rebuilt, or lacks an edge that the query needs.
     """
-    members, own = wanted.members, wanted.cut_of
-    given: list[Given] = [own, *own.sequences, *members]
-    cut = own if short(own.spec()) == stored.layout[CUT] else from_spec(stored.layout[CUT], wanted.zones, given)
-    coarse = [edges for edges in own.sequences if not any(refines(held, edges) for held in cut.sequences)]
-    if coarse:
-        raise StateMismatch(
-            "refused: the windows have edges inside stored slices, "
-            f"{', '.join(shown(edges.spec()) for edges in coarse)}. {NEW}, or leave such windows out."
-        )
-    return Windows(cut, families_of(stored, wanted.zones, given), tuple(each.over(cut) for each in members))
+    cut = _stored_cut(stored, wanted)
+    if why := _inside(cut, wanted.cut_of):
+        raise StateMismatch(why)
+    families = families_of(stored, wanted.zones, _given(wanted))
+    return Windows(cut, families, tuple(each.over(cut) for each in wanted.members))
+
+
+def _given(wanted: Fingerprint) -> list[Given]:
+    return [wanted.cut_of, *wanted.cut_of.sequences, *wanted.members]
+
+
+def _stored_cut(stored: Header, wanted: Fingerprint) -> Cut:
+    """Return the cut of a checkpoint. Raises StateMismatch if it cannot be rebuilt."""
+    own, spec = wanted.cut_of, stored.layout[CUT]
+    found: Cut = own if short(own.spec()) == spec else from_spec(spec, wanted.zones, _given(wanted))
+    return found
+
+
+def _inside(stored: Cut, wanted: Cut) -> str:
+    """Return why a cut with edges inside stored slices is refused; "" if it has none."""
+    finer = [edges for edges in wanted.sequences if not any(refines(held, edges) for held in stored.sequences)]
+    edges = ", and ".join(edges_text(each.spec()) for each in finer)
+    return f"refused: it has edges inside stored slices, {edges}. {NEW}, or leave it out." if edges else ""
 
 
 def _of_cut(stored: Header, wanted: Fingerprint) -> list[Change]:
@@ -340,7 +366,10 @@ def _of_cut(stored: Header, wanted: Fingerprint) -> list[Change]:
     try:
         windows_of(stored, wanted)
     except StateMismatch as reason:
-        return [Change("cut", shown(stored.layout[CUT]), shown(wanted.layout[CUT]), str(reason), False)]
+        added = [member for place, member in zip(placed(stored, wanted), wanted.members, strict=True) if place is None]
+        if any(_finer(stored, wanted, member) for member in added):
+            return []  # these windows say so
+        return [Change("slices", cut_text(stored.layout[CUT]), cut_text(wanted.layout[CUT]), str(reason), False)]
     return []
 
 
@@ -361,16 +390,24 @@ def _of_windows(stored: Header, wanted: Fingerprint) -> list[Change]:
         return []
     fixed = wanted.fixed.get(WINDOWS, "")
     found = []
-    for place, spec in zip(places, specs, strict=True):
+    for place, spec, member in zip(places, specs, wanted.members, strict=True):
         if place is None:
-            refused = fixed or _gaps(stored, wanted)
+            refused = fixed or _finer(stored, wanted, member) or _gaps(stored, wanted)
             effect = "emitted from the first window on that holds all its records"
-            found.append(Change("windows added", "", shown_family(spec), refused or effect, not refused))
+            found.append(Change("windows added", "", wanted.windows_said(spec), refused or effect, not refused))
     for place, family in enumerate(stored.families):
         if place not in places:
             effect = fixed or "no longer emitted, also those that are open"
-            found.append(Change("windows removed", shown_family(family.spec), "", effect, not fixed))
+            found.append(Change("windows removed", wanted.windows_said(family.spec), "", effect, not fixed))
     return found
+
+
+def _finer(stored: Header, wanted: Fingerprint, member: Family) -> str:
+    """Return why windows with edges inside stored slices cannot be added; "" if they have none."""
+    try:
+        return _inside(_stored_cut(stored, wanted), member.cut)
+    except StateMismatch:
+        return ""  # the difference of the slices reports this reason
 
 
 def _gaps(stored: Header, wanted: Fingerprint) -> str:
@@ -389,11 +426,11 @@ def _gaps(stored: Header, wanted: Fingerprint) -> str:
 def _of_results(stored: Header, wanted: Fingerprint) -> list[Change]:
     found, twice = [], _ambiguous(stored, wanted)
     known = matches(stored, wanted)
-    for result, name, match in zip(wanted.results, wanted.names, known, strict=True):
+    for place, (result, match) in enumerate(zip(wanted.results, known, strict=True)):
         if not match.is_whole:
             refused = twice or wanted.fixed.get(ADDED, "")
             effect = "null in windows that began before the change"
-            found.append(Change("result added", "", _described(result, name), refused or effect, not refused))
+            found.append(Change("result added", "", wanted.said(result, place), refused or effect, not refused))
     used = {source for match in known for source in match.sources if source}
     for result in stored.current:
         # The number of values is a field of other results too, so its use alone does not keep a result.
@@ -402,7 +439,7 @@ def _of_results(stored: Header, wanted: Fingerprint) -> list[Change]:
         if not used & {(result.id, place) for place in own}:
             refused = twice or wanted.fixed.get(REMOVED, "")
             effect = "its fields leave the state as pages are rewritten"
-            found.append(Change("result removed", _described(result), "", refused or effect, not refused))
+            found.append(Change("result removed", result_text(result), "", refused or effect, not refused))
     return found + _of_order(stored, wanted)
 
 
@@ -432,11 +469,3 @@ def _ambiguous(stored: Header, wanted: Fingerprint) -> str:
             "Give each its own `version=` on a new checkpoint."
         )
     return ""
-
-
-def _described(result: Result, name: str = "") -> str:
-    """Return a result as text: its name if known, version, columns and fields."""
-    columns = ["event time" if each is None else each for each in texts(result.columns)]
-    condition = f" where {columns.pop()}" if result.filtered else ""
-    of = f"{result.version} of ({', '.join(columns)}){condition}"
-    return f"{name + ': ' if name else ''}{of} with {', '.join(result.fields)}"

@@ -24,6 +24,7 @@ from slicing.state.format.buckets import canonical
 from slicing.state.format.column_texts import renumbered
 from slicing.state.format.format7 import contents_of
 from slicing.state.format.header import PER_GROUP, FamilyState, Header, Result
+from slicing.state.format.result_texts import result_text, texts
 from slicing.state.format.zone_tables import (
     MARGIN,
     Part,
@@ -39,6 +40,7 @@ from slicing.state.format.zone_tables import (
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
+from slicing.windows.spec_texts import windows_text
 from slicing.windows.specs import Given, from_spec, short
 from slicing.windows.time.clocks import SECOND
 from slicing.windows.time.cut import Cut
@@ -46,7 +48,6 @@ from slicing.windows.time.durations import show_instant
 from slicing.windows.time.local import Local
 from slicing.windows.time.slices import Slicing
 from slicing.windows.time.zones import Zone
-from slicing.windows.window import Hopping
 
 PARTIALS, WINDOWS = "partials", "windows"
 """The contents of pages: partials of slices, or, for an eager result, partials of windows."""
@@ -69,7 +70,8 @@ class Fingerprint:
     `zones` are the time zones of the windows. `cut` is the full spec of a cut with time zones, if `layout` has only its
     digest. The other fields are not compared; they serve checkpoints that differ from the query. `adapt` says whether
     to continue with such a checkpoint, and `fixed` has the reasons for which some changes are refused. `family` has the
-    windows, and `names` has the names of the results. For each result, `shares` says whether other results may share
+    windows, `names` has the names of the results, and `labels` says of what they are, as "mean of bid"; `calls` are the
+    windows as the user wrote them, by family. For each result, `shares` says whether other results may share
     its fields, `filtered` whether its last column is a condition, and `codes` has the digest of its functions. `retain`
     is the time in microseconds for which slices stay after the watermark although no window needs them. `trigger` is
     the name of the trigger and the fields of its state, as `Trigger.stored`.
@@ -83,6 +85,8 @@ class Fingerprint:
     fixed: Mapping[str, str] = field(default_factory=dict, compare=False)
     family: Family | None = field(default=None, compare=False)
     names: tuple[str, ...] = field(default=(), compare=False)
+    labels: tuple[str, ...] = field(default=(), compare=False)
+    calls: tuple[str, ...] = field(default=(), compare=False)
     shares: tuple[bool, ...] = field(default=(), compare=False)
     filtered: tuple[bool, ...] = field(default=(), compare=False)
     codes: tuple[str, ...] = field(default=(), compare=False)
@@ -105,6 +109,15 @@ class Fingerprint:
         """Return the cut of the query."""
         assert self.family is not None, "a query has windows"
         return _cut(self.family)
+
+    def said(self, result: Result, place: int) -> str:
+        """Return a wanted result, at a place, by its name and what it is of."""
+        return f"{self.names[place]} ({self.labels[place] if place < len(self.labels) else result_text(result)})"
+
+    def windows_said(self, spec: Sequence[Any]) -> str:
+        """Return the windows of a spec as the user wrote them, or, if the query has none of this spec, by the spec."""
+        own = dict(zip(map(str, self.layout.get("families", ())), self.calls, strict=False))
+        return own.get(str(spec)) or windows_text(spec)
 
     @property
     def results(self) -> list[Result]:
@@ -330,11 +343,12 @@ def _spelled(family: Family) -> Family:
     return family
 
 
-def mismatch(different: Sequence[str], more: str = "") -> StateMismatch:
-    """Return the error for a checkpoint with these differences; `more` is added as a further remedy."""
+def mismatch(different: Sequence[str], goes_on: bool = False) -> StateMismatch:
+    """Return the error for a checkpoint with these differences; `goes_on` if `.adapt("allow")` allows them all."""
+    remedy = 'Add `.adapt("allow")` to go on, change' if goes_on else "Change"
     return StateMismatch(
-        "the checkpoint was written by a query of another shape; its state cannot be read as this one's. "
-        f"Different: {'; '.join(different)}. Start with a new checkpoint, or change the query back.{more}"
+        f"{remedy} the query back, or start with a new checkpoint: it was written by another query. "
+        f"Different: {'; '.join(each.removesuffix('.') for each in different)}."
     )
 
 
@@ -378,25 +392,18 @@ def _flat(identity: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def texts(columns: Sequence[str | None]) -> list[str | None]:
-    """Return the texts of columns with lambda variables renumbered, so that they do not depend on a process."""
-    return [None if column is None else renumbered(column) for column in columns]
-
-
 def _laid(layout: Mapping[str, Any]) -> dict[str, str]:
-    """Return a layout as names and values for a message; the usual cut of hopping windows is left out."""
+    """Return a layout as names and values for a message; the usual cut of hopping windows is left out.
+
+    Different values have different texts: by these a difference is found.
+    """
     found = {name: shown(value) for name, value in layout.items() if name not in ("families", "cut")}
-    families = [shown_family(spec) for spec in layout.get("families", ())]
+    families = [windows_text(spec) if spec[0] == "hopping" else shown(spec) for spec in layout.get("families", ())]
     if families:
         found["windows"] = "; ".join(families)
     if "cut" in layout and layout["cut"] != _usual_cut(layout.get("families", ())):
         found["cut"] = shown(layout["cut"])
     return found
-
-
-def shown_family(spec: Sequence[Any]) -> str:
-    """Return the windows of a spec as text for a message."""
-    return Hopping(*spec[1:]).stored if spec[0] == "hopping" else json.dumps(spec)
 
 
 def _usual_cut(families: Sequence[Sequence[Any]]) -> Any:
