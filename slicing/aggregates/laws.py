@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import islice, zip_longest
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
@@ -125,14 +125,12 @@ def purity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpac
     combine
     """
     inputs = _LawInputs.of(aggregate, values, options)
-    for name, function, arguments in inputs.calls():
+    for name, function, arguments, parts in inputs.calls():
         before = unshared(arguments)
         quietly(function, arguments)
         kept = slice(1, None) if name == "agg" else slice(None)
         if not alike(plain_value(before[kept]), plain_value(arguments[kept])):
-            return Counterexample(
-                "purity", plain_value(before), plain_value(arguments[kept]), plain_value(before[kept]), name
-            )
+            return inputs.counterexample("purity", before, arguments[kept], before[kept], parts, name)
     return None
 
 
@@ -149,10 +147,10 @@ def elementwise(
     inputs = _LawInputs.of(aggregate, values, options)
     if not inputs.aggregate.columns:
         return None
-    calls: dict[str, tuple[Any, list[Any]]] = {}
-    for name, function, arguments in inputs.calls():
-        calls.setdefault(name, (function, []))[1].append(arguments)
-    return next((found for name, (f, many) in calls.items() if (found := inputs.on_arrays(name, f, many))), None)
+    calls: dict[str, list[_Call]] = {}
+    for call in inputs.calls():
+        calls.setdefault(call.name, []).append(call)
+    return next((found for of_one in calls.values() if (found := inputs.on_arrays(of_one))), None)
 
 
 def identity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
@@ -189,7 +187,7 @@ def singleton(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Un
         for record in inputs.records:
             left, right = inputs.agg(a, record), inputs.combine(a, inputs.agg(inputs.empty, record))
             if not inputs.equal(left, right, (a,)):
-                return inputs.counterexample("singleton", (a, *record), left, right, (place,))
+                return inputs.counterexample("singleton", (a, *record), left, right, (inputs.parts[place],))
     return None
 
 
@@ -248,6 +246,19 @@ LAWS: tuple[Law, ...] = (purity, elementwise, identity, singleton, associativity
 """All laws, in the order of `check`. A law can fail because an earlier one does not hold."""
 
 
+Part: TypeAlias = Sequence[int]
+"""The positions of some of the records."""
+
+
+class _Call(NamedTuple):
+    """A call to test; its first arguments are the partials of `parts`."""
+
+    name: str
+    function: Any
+    arguments: tuple[Any, ...]
+    parts: tuple[Part, ...]
+
+
 @dataclass(frozen=True)
 class _LawInputs:
     """An aggregate and records to test it on. With `columns=True`, records and partials are arrays of one item."""
@@ -282,7 +293,7 @@ class _LawInputs:
         return tuple(parts) if len(parts) > 1 else parts[0]
 
     @cached_property
-    def parts(self) -> list[Sequence[int]]:
+    def parts(self) -> list[Part]:
         """Positions of no record, of each record alone, and of random parts of the records, shorter parts first."""
         choice, places = random.Random(self.seed), range(len(self.records))
         longest = min(_LONGEST, len(self.records))
@@ -328,29 +339,30 @@ class _LawInputs:
             arguments = tuple(self.partials[place] for place in places)
             left, right = sides(*arguments)
             if not (alike(plain_value(left), plain_value(right)) if exact else self.equal(left, right, arguments)):
-                return self.counterexample(law, arguments, left, right, places)
+                return self.counterexample(law, arguments, left, right, [self.parts[place] for place in places])
         return None
 
     def counterexample(
-        self, law: str, arguments: tuple[Any, ...], left: Any, right: Any, places: Sequence[int]
+        self, law: str, arguments: tuple[Any, ...], left: Any, right: Any, parts: Sequence[Part], function: str = ""
     ) -> Counterexample:
-        """Return a counter-example whose first arguments are the partials at these positions."""
-        made_of = tuple(given_values([self.given[at] for at in self.parts[place]]) for place in places)
-        return Counterexample(law, plain_value(arguments), plain_value(left), plain_value(right), "", made_of)
+        """Return a counter-example whose first arguments are the partials of these parts of the records."""
+        made_of = tuple(given_values([self.given[place] for place in part]) for part in parts)
+        return Counterexample(law, plain_value(arguments), plain_value(left), plain_value(right), function, made_of)
 
-    def calls(self) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-        """Yield every function with arguments to test it on, as (name, function, fresh arguments)."""
-        own = self.aggregate
+    def calls(self) -> Iterator[_Call]:
+        """Yield every function with fresh arguments to test it on."""
+        own, parts = self.aggregate, self.parts
         for record in self.records:
-            yield "agg", own.agg, unshared((self.empty, *record))
-        for places in self.chosen(2) if own.combine else ():
-            pair = tuple(self.partials[place] for place in places)
-            yield "combine", own.combine, unshared(pair)
+            yield _Call("agg", own.agg, unshared((self.empty, *record)), ((),))
+        for i, j in self.chosen(2) if own.combine else ():
+            pair = self.partials[i], self.partials[j]
+            yield _Call("combine", own.combine, unshared(pair), (parts[i], parts[j]))
             if own.invert:
-                yield "invert", own.invert, unshared((self.combine(*pair), pair[0]))
-        for a in self.partials if own.lower else ():
+                together = self.combine(*pair)
+                yield _Call("invert", own.invert, unshared((together, pair[0])), ([*parts[i], *parts[j]], parts[i]))
+        for a, part in zip(self.partials, parts, strict=True) if own.lower else ():
             if self.lowers(a):
-                yield "lower", own.lower, (unshared(a),)
+                yield _Call("lower", own.lower, (unshared(a),), (part,))
 
     def lowers(self, a: Any) -> bool:
         """Return whether `lower` succeeds; a partial without a result (empty, overflow) breaks no law."""
@@ -360,8 +372,10 @@ class _LawInputs:
             return False
         return True
 
-    def on_arrays(self, name: str, function: Any, many: list[tuple[Any, ...]]) -> Counterexample | None:
-        """Return a call on arrays of one or two dimensions whose cells differ from calls on single items."""
+    def on_arrays(self, calls: Sequence[_Call]) -> Counterexample | None:
+        """Return a call on arrays of one or two dimensions whose cells differ from these calls of one function."""
+        name, function, *_ = calls[0]
+        many = [call.arguments for call in calls]
         alone = [plain_value(quietly(function, unshared(arguments))) for arguments in many]
         for shape in ((len(many),), (2, len(many))):
             stacked = stack_of(many, shape)
@@ -376,7 +390,8 @@ class _LawInputs:
             for place in np.ndindex(shape):
                 cell, single = listed(mapped(result, operator.itemgetter(place))), listed(alone[place[-1]])
                 if not self.equal(cell, single):
-                    return Counterexample("elementwise", plain_value(many[place[-1]]), cell, single, name)
+                    call = calls[place[-1]]
+                    return self.counterexample("elementwise", call.arguments, cell, single, call.parts, name)
         return None
 
     def equal(self, left: Any, right: Any, arguments: tuple[Any, ...] = ()) -> bool:

@@ -241,6 +241,17 @@ def test_a_counterexample_has_the_values_that_made_its_partials(name):
         assert f"= {partial!r}, made of " in str(found)
 
 
+@pytest.mark.parametrize("name", [name for name, (_, law) in BROKEN.items() if law in ("purity", "elementwise")])
+def test_a_broken_call_has_the_values_that_made_its_partials(name):
+    aggregate, _ = BROKEN[name]
+    found = laws.check(aggregate, NUMBERS)
+    assert len(found.made_of) <= len(found.arguments)
+    for partial, values in zip(found.arguments, found.made_of, strict=False):
+        assert str(partial) == str(refolded(aggregate, values))
+    wanted = {"agg": 1, "combine": 2, "invert": 2, "lower": 1}[found.function] if found.arguments else 0
+    assert len(found.made_of) == wanted
+
+
 def test_values_of_several_columns_and_none():
     pairs = Aggregate(lambda: 1, lambda acc, x, y: acc + x * y, add).on("x", "y")
     text = str(laws.check(pairs, [(2, 5), (3, 7)]))
