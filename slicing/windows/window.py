@@ -316,7 +316,8 @@ def by_edges(starts: Edges | Iterable[Instant], ends: Edges | Iterable[Instant])
 
 
 def _edges(name: str, given: Edges | Iterable[Instant]) -> Edges | Sequence[int]:
-    return [microseconds_of(each, f"each of `{name}`") for each in given] if isinstance(given, Iterable) else given
+    each_of = f"each of `{name}`"
+    return [microseconds_of(each, each_of) for each in given] if isinstance(given, Iterable) else given
 
 
 def _shown(edges: Edges | Sequence[int]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from operator import index
-from typing import SupportsIndex
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
@@ -28,6 +27,8 @@ def microseconds_of(instant: Instant, name: str = "an instant") -> int:
     >>> microseconds_of("1970-01-01T01:00:00.5+01:00"), microseconds_of(datetime(1970, 1, 1, tzinfo=UTC))
     (500000, 0)
     """
+    if type(instant) is int:  # lists of edges may be long
+        return instant
     found = _read(instant, name) if isinstance(instant, str) else instant
     if isinstance(found, datetime):
         if found.tzinfo is None:
@@ -39,7 +40,7 @@ def microseconds_of(instant: Instant, name: str = "an instant") -> int:
             f"{name} {_RULE}; got {excerpt(instant)}, which begins at another in each zone. "
             f"Write `datetime({found.year}, {found.month}, {found.day}, tzinfo=UTC)`."
         )
-    if isinstance(found, bool) or not isinstance(found, SupportsIndex):
+    if isinstance(found, bool) or not hasattr(found, "__index__"):
         raise InvalidType(f"{name} {_RULE}; got {excerpt(instant)}. {_EXAMPLE}")
     return index(found)
 
