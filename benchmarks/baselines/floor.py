@@ -18,10 +18,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from benchmarks.baselines.query import window_struct
-from slicing.spark.labels import labels
 from slicing.spark.packing import frame_of, unpacked
 from slicing.stages.flat import Flat
 from slicing.stages.packed import Packed
+from slicing.state.format.labels import labels
 from slicing.windows.time.durations import microseconds
 
 FRAME_ROWS = 250_000

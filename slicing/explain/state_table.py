@@ -33,18 +33,25 @@ _OF_TRIGGERS = {
 
 @dataclass(frozen=True)
 class BucketState:
-    """A bucket: the numbers of distinct keys, of slices that its pages span, of pages, and of stored bytes."""
+    """A bucket: the numbers of distinct keys, of slices that its pages span, of pages, and of stored bytes.
+
+    `label` is the value that Spark's shuffle has for it, and `number` counts from 0 as `.buckets(n)` does; None if the
+    number of buckets is not known.
+    """
 
     label: int
     keys: int
     slices: int
     pages: int
     bytes: int
+    number: int | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
         """The numbers as text, for a table."""
-        return str(self.label), *(f"{number:,}" for number in (self.keys, self.slices, self.pages, self.bytes))
+        return str(self.label if self.number is None else self.number), *(
+            f"{number:,}" for number in (self.keys, self.slices, self.pages, self.bytes)
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from slicing.explain.plan import Plan
 from slicing.explain.plan_of import plan_type_of
 from slicing.spark import bounded, features, stream
 from slicing.spark.checkpoint import headers
-from slicing.spark.labels import labels
 from slicing.spark.profiling import TimedOperator, TimedStage
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
@@ -20,6 +19,7 @@ from slicing.spark.settings import PARTITIONS
 from slicing.spark.watermarks import check_single
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.changes import Changes, changes_of
+from slicing.state.format.labels import labels
 
 BUCKETS_PER_PARTITION = 1
 

@@ -22,10 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from slicing.errors import InvalidType, InvalidValue, SlicingError, StateMismatch, excerpt, reason, shortened
-from slicing.spark.labels import labels
 from slicing.spark.versions import OLDEST, check_release
 from slicing.stages.looking import header_of
-from slicing.state.format.buckets import Buckets
+from slicing.state.format.buckets import BucketName, Buckets
 from slicing.state.format.header import RESTORE, Header
 
 HEADER, PAGES = "header", "pages"
@@ -104,7 +103,7 @@ class State:
     def all_texts(self) -> dict[int, str]:
         """The stored headers of all buckets, by bucket label. Raises StateMismatch if a bucket has none."""
         if lost := missing(self.texts):
-            raise StateMismatch(f"the store has no bucket {', '.join(map(str, lost))} of `{self.path}`. {RESTORE}")
+            raise StateMismatch(f"the store has no {', '.join(map(str, lost))} of `{self.path}`. {RESTORE}")
         return self.texts
 
     def readable(self) -> tuple[State, list[str]]:
@@ -145,15 +144,14 @@ class State:
         return [OnePartition(partition, batch) for batch in after if self.first <= batch <= self.batch]
 
 
-def missing(headers: Mapping[int, str]) -> list[int]:
-    """Return the labels of the buckets without a header, by the number of buckets in the other headers.
+def missing(headers: Mapping[int, str]) -> list[BucketName]:
+    """Return the names of the buckets without a header, by the number of buckets in the other headers.
 
     Each bucket has a header from the first micro-batch on. Raises StateMismatch if a header cannot be read.
     """
     for label, text in headers.items():
         if Buckets.is_one(spread := header_of(label, text).buckets):
-            found = Buckets.of(spread)
-            return sorted({*labels(found.count, found.even_over)} - headers.keys())
+            return [BucketName(each, spread) for each in Buckets.of(spread).labels if each not in headers]
     return []
 
 

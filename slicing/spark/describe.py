@@ -21,9 +21,10 @@ from slicing.explain.state_table import (
 )
 from slicing.spark.checkpoint import FAILURES, State, missing, of_one_batch, state
 from slicing.spark.ddl import struct_of
-from slicing.spark.labels import hash_of
 from slicing.stages.measuring import SCHEMA, SLICES_SCHEMA, CountSlices, Measure
+from slicing.state.format.buckets import BucketName
 from slicing.state.format.header import Header, stored_format
+from slicing.state.format.labels import hash_of
 
 
 def describe(
@@ -60,12 +61,12 @@ def _spread(buckets: Sequence[BucketState], partitions: int) -> str:
     return f"{len(buckets)} over {partitions} shuffle partitions{most}"
 
 
-def _largest_keys(found: State, headers: Mapping[int, str], rows: Iterable[Row]) -> tuple[KeyState, ...]:
+def _largest_keys(found: State, headers: Mapping[int, str], rows: Iterable[Row], spread: str) -> tuple[KeyState, ...]:
     """Return the ten keys with most bytes. A slice may have rows in several pages, so slices are counted separately."""
     keys = largest_of(
         {
             (row["bucket"], each["hash"]): KeyState(
-                row["bucket"], each["key"], each["rows"], each["records"], each["bytes"]
+                BucketName(row["bucket"], spread).number, each["key"], each["rows"], each["records"], each["bytes"]
             )
             for row in rows
             for each in row["largest"]
@@ -98,20 +99,26 @@ def _described(found: State, lost: Sequence[str] = ()) -> StateTable:
             formats.add(stored_format(text))
             heads[label] = Header.from_text(text)
         except Exception as error:  # damaged bytes may raise any error
-            damage.append(f"the header of bucket {label}: {raised(error)}")
+            damage.append(f"the header of the bucket with label {label}: {raised(error)}")
     damage += [
-        f"bucket {label} is not in the store"
-        for label in missing({label: text for label, text in found.texts.items() if label in heads})
-        if label not in found.texts
+        f"{name} is not in the store"
+        for name in missing({label: text for label, text in found.texts.items() if label in heads})
+        if name.label not in found.texts
     ]
+    spread = next((head.buckets for head in heads.values()), "")
     measure = Measure({label: text for label, text in found.texts.items() if label in heads})
     rows = {row.bucket: row for row in found.pages().mapInArrow(measure, struct_of(SCHEMA)).collect()}
-    damage += [f"bucket {label}, {row.damage}" for label, row in sorted(rows.items()) if row.damage and label in heads]
+    damage += [
+        f"{BucketName(label, spread)}, {row.damage}"
+        for label, row in sorted(rows.items())
+        if row.damage and label in heads
+    ]
     buckets = []
     for label in sorted({*found.texts, *rows}):
         row, head = rows.get(label), heads.get(label)
-        counts = (row["keys"], slices_of(head) if head else 0, row["pages"], row["bytes"]) if row else (0, 0, 0, 0)
-        buckets.append(BucketState(label, *counts))
+        keys, pages, size = (row["keys"], row["pages"], row["bytes"]) if row else (0, 0, 0)
+        slices, number = slices_of(head) if row and head else 0, BucketName(label, spread).number
+        buckets.append(BucketState(label, keys, slices, pages, size, number))
     watermark = max((head.watermark for head in heads.values()), default=0)
     facts = facts_of(next(iter(heads.values()))) if heads else {}
     facts["spread"] = _spread(buckets, found.partitions)
@@ -120,7 +127,7 @@ def _described(found: State, lost: Sequence[str] = ()) -> StateTable:
         found.batch,
         watermark or None,
         tuple(buckets),
-        largest_keys=_largest_keys(found, measure.headers, rows.values()),
+        largest_keys=_largest_keys(found, measure.headers, rows.values(), spread),
         damage=tuple(damage),
         formats=tuple(sorted(formats)),
         trigger=triggers_of(heads.values()),

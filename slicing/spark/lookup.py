@@ -34,7 +34,6 @@ from slicing.spark.as_of import AS_OF, KNOWN_FROM, read_from
 from slicing.spark.checkpoint import State
 from slicing.spark.columns import Key
 from slicing.spark.ddl import struct_of
-from slicing.spark.labels import hash_of, labels
 from slicing.spark.query import Query
 from slicing.spark.stream import fingerprint
 from slicing.stages import flat
@@ -42,8 +41,9 @@ from slicing.stages.labels import labels_of
 from slicing.stages.looking import ANSWERED, CLOSED, KNOWN, LookUp, LookupFlat, header_of, pages_looked_up
 from slicing.stages.preaggregate import key_table
 from slicing.stages.support import INCOMPLETE, KEYS, LATEST, STARTS, WINDOWS
-from slicing.state.format.buckets import Buckets, canonical
+from slicing.state.format.buckets import BucketName, Buckets, canonical
 from slicing.state.format.header import RESTORE
+from slicing.state.format.labels import hash_of
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS
 from slicing.windows.families.family import Family
@@ -142,7 +142,7 @@ class LookupRequest:
         """
         assert self.look.keys is not None, "of keys that are known"
         wanted = self.buckets or Buckets(state.partitions)
-        known = labels(wanted.count, wanted.even_over)
+        known = wanted.labels
         places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
         chosen = sorted(set(labels_of(self.look.keys, known).tolist()))
         asked = sorted({places[label] for label in chosen})
@@ -187,8 +187,9 @@ def _check_answered(answered: pa.ChunkedArray, headers: Mapping[int, str]) -> No
     """Raise StateMismatch unless each bucket with pages has answered."""
     there = set(answered.to_pylist())
     for label, text in headers.items():
-        if label not in there and pages_looked_up(header_of(label, text)):
-            raise StateMismatch(f"the pages of bucket {label} are in its header and not in the store. {RESTORE}")
+        if label not in there and pages_looked_up(head := header_of(label, text)):
+            name = BucketName(label, head.buckets)
+            raise StateMismatch(f"the pages of {name} are in its header and not in the store. {RESTORE}")
 
 
 def lookup(

@@ -44,7 +44,7 @@ from slicing.stages.packed import Packed
 from slicing.stages.processed import FunctionCalls
 from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.stored_states import StoredStates
-from slicing.state.format.buckets import Buckets
+from slicing.state.format.buckets import BucketName, Buckets
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.format.header import RESTORE, Header
 from slicing.triggers.lateness import RECORDS, Late, RefusedRows
@@ -61,7 +61,7 @@ class SparkStore:
     def __init__(self, handle: StatefulProcessorHandle):
         self._header = handle.getValueState("header", _VALUE)
         self._pages = handle.getMapState("pages", _PAGE, _VALUE)
-        self.name = "no bucket"
+        self.name: object = "no bucket"
 
     @of_stage(READ)
     def header(self) -> str | None:
@@ -124,7 +124,7 @@ class WindowOperator(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Add the new records of a bucket to its state; yield counts, and late rows if the query emits them."""
-        self.store.name = f"bucket {key[0]}"
+        self.store.name = self._name(key)
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
         shipped: list[Any] = self.execution_plan.shipped(table)
@@ -162,12 +162,15 @@ class WindowOperator(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Fire all windows that the watermark has passed, and set the timer for the next watermark."""
-        self.store.name = f"bucket {key[0]}"
+        self.store.name = self._name(key)
         bucket = self.open_buckets.pop(key, None) or self._bucket()
         counts: dict[str, int] = {}
         yield from self._closed(bucket, timerValues, counts)
         yield from self._counted(counts)
         self.handle.registerTimer(self._last(bucket) + 1)
+
+    def _name(self, key: Any) -> BucketName:
+        return BucketName(int(key[0]), self.fingerprint.identity["buckets"])
 
     def close(self) -> None:
         """Called by Spark once per partition and micro-batch."""

@@ -227,7 +227,7 @@ class WarmOperator(stream.WindowOperator):
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Load rows of a bucket's history; Spark may call this several times per bucket, before its first records."""
-        self.store.name = f"bucket {key[0]}"
+        self.store.name = self._name(key)
         table = initialState.sort_values(["partition", "part"], kind="stable")
         shipped = self.loading.execution_plan.shipped(table)
         self._load(self._unloaded(), shipped, timerValues)
@@ -240,7 +240,7 @@ class WarmOperator(stream.WindowOperator):
         tables = list(rows)
         if BEFORE_WARM in tables[0]:
             self.noted[BEFORE_WARM] += sum(int(table[BEFORE_WARM].sum()) for table in tables)
-        self.store.name = f"bucket {key[0]}"
+        self.store.name = self._name(key)
         bucket = self._unloaded()
         if bucket.pages.is_new:  # no row of the history belongs to this bucket
             self._load(bucket, [], timerValues)

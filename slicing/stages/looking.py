@@ -24,6 +24,7 @@ from slicing.stages import flat
 from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.flat import Flat
 from slicing.stages.output import flat_windows, framed
+from slicing.state.format.buckets import BucketName
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import PER_GROUP, RESTORE, Header
 from slicing.state.format.list_names import COUNTED, ENDED, INSTANTS, SESSIONS, TOTALS, WINDOW, parse
@@ -40,7 +41,7 @@ LOOKED_UP = (COUNTED, ENDED, INSTANTS, SESSIONS, TOTALS, WINDOW)
 class ReadOnly:
     """A read-only `slicing.state.store.Store` over the stored texts of a bucket."""
 
-    def __init__(self, name: str, text: str | None, pages: Mapping[str, str]):
+    def __init__(self, name: object, text: str | None, pages: Mapping[str, str]):
         self.name, self._text, self._pages = name, text, pages
 
     def header(self) -> str | None:
@@ -76,7 +77,9 @@ def header_of(label: int, text: str) -> Header:
     except (SlicingError, MemoryError):
         raise
     except Exception as error:  # damaged bytes can raise any error
-        raise StateMismatch(f"the header of bucket {label} cannot be read: {raised(error)}. {RESTORE}") from error
+        raise StateMismatch(
+            f"the header of the bucket with label {label} cannot be read: {raised(error)}. {RESTORE}"
+        ) from error
 
 
 def pages_looked_up(head: Header) -> set[str]:
@@ -171,8 +174,8 @@ class LookUp:
 
     def _opened(self, label: int, pages: Mapping[str, str]) -> OpenBucket:
         """Open a bucket over some pages, with the number of buckets of the checkpoint instead of the query's."""
-        store = ReadOnly(f"bucket {label}", self.headers[label], pages)
         buckets = header_of(label, self.headers[label]).buckets
+        store = ReadOnly(BucketName(label, buckets), self.headers[label], pages)
         fingerprint = replace(self.fingerprint, identity={**self.fingerprint.identity, "buckets": buckets})
         return self.execution_plan.bucket(self.grace, fingerprint, store, self.trigger)
 

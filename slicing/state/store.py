@@ -8,7 +8,9 @@ from typing import Protocol
 class Store(Protocol):
     """A key-value store of texts together with one header text. `name` identifies the bucket in messages."""
 
-    name: str
+    @property
+    def name(self) -> object:
+        """The name of the bucket in messages."""
 
     def header(self) -> str | None:
         """Return the header, None for a new bucket."""

@@ -27,8 +27,8 @@ from streams import (
 )
 
 from slicing import Aggregate, group_by, hopping
-from slicing.spark.labels import hash_of, labels
 from slicing.stages.labels import labels_of
+from slicing.state.format.labels import hash_of, labels
 
 pytestmark = pytest.mark.slow
 

@@ -116,7 +116,6 @@ INSIDE = {
             "slicing.spark.versions",
             "slicing.spark.observed",
             "slicing.spark.packing",
-            "slicing.spark.labels",
         },
         {"slicing.spark.settings", "slicing.spark.checkpoint", "slicing.spark.as_of"},
         {"slicing.spark.requirements", "slicing.spark.describe"},

@@ -61,13 +61,13 @@ def test_a_partition_that_is_lost_is_named_and_never_left_out_of_an_answer(spark
     assert bucket in left.whole.buckets
     assert (found.keys, found.windows) == (left.whole.keys, left.whole.windows)
     *of_partitions, of_buckets = found.damage
-    assert of_buckets == f"bucket {lost.label} is not in the store"
+    assert of_buckets == f"bucket {lost.number} is not in the store"
     assert len(of_partitions) == len(words)
     assert all(map(str.startswith, of_partitions, words))
     for ask in (left.definition.lookup, left.definition.changes):
         with pytest.raises(StateMismatch, match="The checkpoint is damaged: restore a copy of it"):
             ask(str(checkpoint))
-    keys = [key for key in left.whole.largest_keys if key.bucket == lost.label]
+    keys = [key for key in left.whole.largest_keys if key.bucket == lost.number]
     assert keys, "a key of the lost bucket is among the largest"
     with pytest.raises(StateMismatch, match="The checkpoint is damaged: restore a copy of it"):
         left.definition.lookup(str(checkpoint), keys=[None if keys[0].key == "None" else int(keys[0].key)])

@@ -149,9 +149,10 @@ def test_the_state_of_a_checkpoint_is_described(spark, stopped):
     state = describe(spark, checkpoint)
     text = str(state)
     assert "watermark" in text
-    assert "1 minute every 10 seconds" in text
+    assert "hopping('1 minute', advance='10 seconds')" in text
     assert "world bigint" in text
     assert sum(bucket.keys for bucket in state.buckets) == 3
+    assert [bucket.number for bucket in state.buckets] == [*range(len(state.buckets))]
     assert state.micro_batch == made.lookup(checkpoint).first()["as_of"]["micro_batch"]
     assert state.skew >= 1
     assert "<table>" in state._repr_html_()
@@ -236,7 +237,7 @@ def test_the_command_line_describes_a_checkpoint(spark, stopped, monkeypatch, ca
     monkeypatch.setattr("slicing.cli.session.session", lambda scratch: spark)
     monkeypatch.setattr(type(spark), "stop", lambda self: None)
     assert main(["state", stopped[1]]) == 0
-    assert "1 minute every 10 seconds" in capsys.readouterr().out
+    assert "hopping('1 minute', advance='10 seconds')" in capsys.readouterr().out
     assert main(["state", f"{stopped[1]}/nowhere"]) == REFUSED
     assert "is no checkpoint" in capsys.readouterr().err
 

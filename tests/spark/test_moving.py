@@ -10,10 +10,10 @@ from test_restart import copy
 
 import combinators as C
 from slicing import InvalidValue, describe, group_by, hopping
-from slicing.spark.labels import hash_of, labels
 from slicing.spark.lookup import LookupRequest
 from slicing.stages.labels import labels_of
 from slicing.state.format.buckets import Buckets
+from slicing.state.format.labels import hash_of, labels
 
 WINDOW = hopping("3 minutes", "1 minute")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slicing.state.format.labels import labels
+
 _OVER, _END = " over ", " shuffle partitions"
 
 
@@ -27,6 +29,11 @@ class Buckets:
     def even_over(self) -> int:
         """Return the number of partitions that labels are chosen for."""
         return self.over or self.count
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """Return the labels of these buckets, in the order of their numbers."""
+        return labels(self.count, self.even_over)
 
     @property
     def text(self) -> str:
@@ -52,6 +59,29 @@ class Buckets:
     def is_one(cls, text: str) -> bool:
         """Whether a text of a fingerprint describes buckets."""
         return all(part.isdecimal() for part in text.removesuffix(_END).split(_OVER))
+
+
+@dataclass(frozen=True)
+class BucketName:
+    """The name of a bucket in messages: its number, from 0 as `.buckets(n)` counts. It is found when it is shown.
+
+    `buckets` is the text of a fingerprint; if it does not describe buckets, the label takes the place of the number.
+
+    >>> str(BucketName(2, "2")), str(BucketName(7, ""))
+    ('bucket 1', 'bucket 7')
+    """
+
+    label: int
+    buckets: str
+
+    @property
+    def number(self) -> int:
+        """Return the number of the bucket."""
+        known = Buckets.of(self.buckets).labels if Buckets.is_one(self.buckets) else ()
+        return known.index(self.label) if self.label in known else self.label
+
+    def __str__(self) -> str:
+        return f"bucket {self.number}"
 
 
 def canonical(text: str) -> str:

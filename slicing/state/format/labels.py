@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ _SEED = 42
 """The seed of Spark's `hash`, by which the shuffle assigns rows to partitions."""
 
 
+@cache
 def labels(count: int, partitions: int) -> tuple[int, ...]:
     """Return `count` integers that Spark's shuffle distributes evenly: partitions differ by at most one label.
 
