@@ -185,7 +185,8 @@ def records_of(shape, cases, records, value=INT):
     """Records (time, key, value), with a column for each case; those in a gap are left out, as the first stage does."""
     times = np.array([time for time, _, _ in records], np.int64)
     slices = shape.family.slice_at(times)
-    kept = np.flatnonzero(~np.broadcast_to(shape.family.in_gap(slices), slices.shape))
+    gap = shape.family.has_gaps & np.broadcast_to(shape.family.in_gap(slices), slices.shape)
+    kept = np.flatnonzero(~gap)
     names = pa.table([pa.array([records[i][1] for i in kept], shape.key_schema.types[0])], shape.key_schema)
     values = pa.array([records[i][2] for i in kept], value)
     columns = [case.argument(values) for case in cases]

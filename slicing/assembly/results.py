@@ -11,6 +11,7 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Array, Partials
 from slicing.content.block import Block, Shape, show_key
 from slicing.windows.families.family import Family
+from slicing.windows.time.edges import BEFORE
 
 FRAME_ROWS = 250_000
 """Approximate limit of the rows of a frame; frames are also limited by `partitions.PARTITION_BYTES`."""
@@ -67,6 +68,17 @@ class Windows:
     def ends_by(self, family: Family) -> Array:
         """Return the first microsecond after each window, `int64[n]`."""
         return family.window_end(self.windows) if self.ends is None else self.ends
+
+
+def in_time(family: Family, windows: Windows, by_end: bool = False) -> Windows:
+    """Return the windows whose bounds are instants of int64; with `by_end` their ends are, as in wide rows."""
+    if not len(windows):
+        return windows
+    first, last = family.limits
+    first = BEFORE if by_end else first
+    if first <= windows.windows.min() and windows.windows.max() <= last:
+        return windows
+    return windows.take(np.flatnonzero((first <= windows.windows) & (windows.windows <= last)))
 
 
 def as_block(windows: Windows) -> Block:

@@ -24,6 +24,7 @@ from slicing.content.block import Block, Shape, encode_keys, order, show_place
 from slicing.content.pairs import Pairs
 from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory
 from slicing.windows.lookback import Lookback
+from slicing.windows.time.edges import AFTER, after
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,9 @@ class _History:
         lows, highs = [], []
         for keys, times in asked:
             known = np.flatnonzero(times.is_valid())
-            windows = longest.as_of(np.asarray(times.drop_null()))
-            lows.append(self._row(keys[known], longest.first_slice(windows)))
-            highs.append(self._row(keys[known], longest.end_slice(windows)))
+            instants = np.asarray(times.drop_null())
+            lows.append(self._row(keys[known], longest.first_slice(longest.as_of(instants))))
+            highs.append(self._end(keys[known], instants))
         low, high = (np.concatenate(each or [np.zeros(0, dtype=np.int64)]) for each in (lows, highs))
         held = np.flatnonzero(low < high)
         return reach_of(low[held], high[held], len(self.block))
@@ -109,11 +110,22 @@ class _History:
         """Return the first row of each key at or after a slice."""
         return np.searchsorted(self.at, self.pairs.pack(keys, slices))
 
+    def _end(self, keys: Array, instants: Array) -> Array:
+        """Return the first row of each key after the windows that end at some instants."""
+        if not self.families[0].inclusive:
+            return self._row(keys, instants)
+        rows = self._row(keys, after(instants))
+        if not np.any(last := instants == AFTER):
+            return rows
+        # No slice follows the last instant of int64, so its row is passed here.
+        held = (np.append(self.block.index, 0)[rows] == AFTER) & (np.append(self.block.keys, -1)[rows] == keys)
+        passed: Array = rows + (last & held)
+        return passed
+
     def found(self, rows: Array, keys: Array, times: pa.Array) -> Found:
         """Return the windows of all lengths as of some instants; `rows` are the positions of these in their batch."""
         known, instants = np.asarray(times.is_valid()), np.asarray(times.fill_null(0))
-        first = self.families[0]
-        high = self._row(keys, first.end_slice(first.as_of(instants)))
+        high = self._end(keys, instants)
         frames = [self._frame(number, keys, instants, known, high) for number in range(len(self.families))]
         return Found(rows, replace(frames[0], aligned=tuple(frames[1:])))
 

@@ -31,6 +31,7 @@ from slicing.spark.watermarks import check_watermark
 from slicing.spark.window_columns import WindowColumns
 from slicing.stages import flat
 from slicing.windows.assigned import GAP, IS_FIRST, IS_LAST, Assigned, AssignedSessions
+from slicing.windows.time.edges import AFTER, BEFORE
 
 if TYPE_CHECKING:
     from slicing.spark.resolution import Call
@@ -140,6 +141,8 @@ def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
 class _Assigning:
     """The assigning function as a UDF: null without a time, one window without an end if it assigns none.
 
+    Windows whose bounds are no instants of int64 are left out; null too if there are no others.
+
     Of the windows of a record, the first and the last to end are marked.
     """
 
@@ -152,7 +155,11 @@ class _Assigning:
         windows = self.window.of(time, *values)
         if not windows:
             return [(time, None, 0, 0)]
-        ends = [max(end, start + 1) for start, end in windows]  # a window without a length closes a microsecond later
+        # A window without a length closes a microsecond later.
+        windows = [(start, end) for start, end in windows if BEFORE <= start and max(end, start + 1) < AFTER]
+        if not windows:
+            return None
+        ends = [max(end, start + 1) for start, end in windows]
         first, last = ends.index(min(ends)), ends.index(max(ends))
         return [(*window, int(at == first), int(at == last)) for at, window in enumerate(windows)]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.record_count import RECORD_COUNT
-from slicing.assembly.results import Windows
+from slicing.assembly.results import Windows, in_time
 from slicing.content.block import Shape
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, not_before
@@ -185,6 +185,7 @@ class _Run:
     def out(self, windows: Windows, batch: int | None) -> Iterator[Out]:
         """Yield the rows of windows; aligned windows become separate rows."""
         family = self.families[windows.family]
+        windows = in_time(family, windows)
         starts, ends = family.window_start(windows.windows), windows.ends_by(family)
         if self.counts:
             # The window ends at its last record: one microsecond more would not be visible.
@@ -201,7 +202,8 @@ class _Run:
         """Return the outcome of each record."""
         family = self.shape.family
         slices = family.slice_at(np.array(times, np.int64))
-        lost = np.broadcast_to(family.in_gap(slices), slices.shape)
+        gap = family.has_gaps & np.broadcast_to(family.in_gap(slices), slices.shape)
+        lost = gap | ~family.in_time(slices, np.array(times, np.int64))
         outcomes = {time: LOST if is_lost else TAKEN for time, is_lost in zip(times, lost, strict=True)}
         if late is None or not late.any:
             return tuple(outcomes[time] for time in times)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Partials
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.assembly.results import Windows, as_block, null_if_incomplete, show_window
+from slicing.assembly.results import Windows, as_block, in_time, null_if_incomplete, show_window
 from slicing.content.block import Block, Shape, place
 from slicing.content.intervals import Ending, EndingRecords
 from slicing.content.records import Records
@@ -61,6 +61,7 @@ def flat_windows(
     aligned windows and their end. If windows fire more than once, also the kind of the firing, the revision, and the
     replaced results. `shape` is that of all families. `at` is the time of the micro-batch, None on bounded input.
     """
+    windows = in_time(shape.family.families[windows.family], windows, by_end=wide)
     shape, windows = processed(shape, windows, at, calling.remembered, trigger.drops(windows.kind))
     own = shape.over(shape.family.families[windows.family])
     if wide:

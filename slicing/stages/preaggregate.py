@@ -21,6 +21,7 @@ from slicing.content.folding import fold, from_records
 from slicing.content.records import Records, encode_records
 from slicing.content.sizes import at_once, memory, parts
 from slicing.stages.labels import labels_of
+from slicing.windows.families.family import Family
 
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 64 << 20
@@ -198,10 +199,21 @@ def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:
         inside = ~np.asarray(gap)
         refused.no_window += int(np.sum(~inside))
         chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]
+    if not _all_in_time(shape.family, slices, times):
+        held = shape.family.in_time(slices, times)
+        refused.no_time += int(np.sum(~held))
+        chunk, times, slices = chunk.filter(pa.array(held)), times[held], slices[held]
     values_from = 1 + len(shape.keys)
     names = key_table(shape, chunk.columns[1:values_from])
     values = [_small(column.combine_chunks()) for column in chunk.columns[values_from:]]
     return Records(slices, times, names, values)
+
+
+def _all_in_time(family: Family, slices: Array, times: Array) -> bool:
+    """Return whether all records are in windows that may be emitted: the earliest and the latest one tell it."""
+    if not len(times):
+        return True
+    return bool(np.all(family.in_time(*(np.array([each.min(), each.max()]) for each in (slices, times)))))
 
 
 def key_table(shape: Shape, columns: Iterable[pa.ChunkedArray]) -> pa.Table:

@@ -24,6 +24,7 @@ from slicing.content.records import Records
 from slicing.stages.labels import labels_of
 from slicing.stages.preaggregate import Dropped, PreAggregate, records_of
 from slicing.windows.session import MOST_GAP, Session
+from slicing.windows.time.edges import AFTER
 
 GAP = Field("gap", "bigint")
 """The additional key field of records that have their own gap: the gap in microseconds."""
@@ -34,10 +35,14 @@ def of_records(shape: Shape, session: Session) -> Shape:
     return shape if session.gap is not None else replace(shape, keys=(*shape.keys, GAP))
 
 
+def lengths(session: Session, records: Records) -> Array:
+    """Return the gap of each record, or of all records: `int64[n]` or `int64[]`, microseconds."""
+    return np.asarray(records.names.columns[-1].combine_chunks() if session.gap is None else session.gap)
+
+
 def ends(session: Session, records: Records) -> Array:
     """Return the end of the interval of each record: `int64[n]`, microseconds."""
-    gaps = session.gap if session.gap is not None else np.asarray(records.names.columns[-1].combine_chunks())
-    return records.times + gaps
+    return records.times + lengths(session, records)
 
 
 def with_own_ends(session: Session, records: Records) -> EndingRecords:
@@ -64,7 +69,7 @@ class PreMerge(PreAggregate):
         return self.shape if self.session.gap is not None else replace(self.shape, keys=self.shape.keys[:-1])
 
     def _read(self, chunk: pa.Table, refused: Dropped) -> Records:
-        """Return the records with a time and a positive gap. Others are counted, by cause."""
+        """Return the records with a time, a positive gap and an end. Others are counted, by cause."""
         if self.session.gap is None:
             at = len(self.shape.keys)
             positive = pc.fill_null(pc.greater(chunk.column(at), 0), False)
@@ -73,7 +78,12 @@ class PreMerge(PreAggregate):
             chunk = chunk.filter(kept)
             gaps = pc.min_element_wise(chunk.column(at), pa.scalar(MOST_GAP))
             chunk = chunk.set_column(at, chunk.field(at), gaps)
-        return records_of(self.shape, chunk, refused)
+        records = records_of(self.shape, chunk, refused)
+        held = records.times < AFTER - self.session.unit - lengths(self.session, records)
+        if np.all(held):
+            return records
+        refused.no_time += int(np.sum(~held))
+        return records.take(np.flatnonzero(held))
 
     def _labels(self, names: pa.Table) -> Array:
         return labels_of(names.select(range(len(self._of_keys.keys))), self.labels)

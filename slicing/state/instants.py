@@ -20,7 +20,7 @@ from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.state.format.header import Entry
 from slicing.state.lists import PageLists
-from slicing.windows.time.slices import FOREVER
+from slicing.windows.time.edges import AFTER
 
 
 class Instants:
@@ -33,7 +33,7 @@ class Instants:
         """Return the rows from slice `first` on, folded."""
         if self.cached is None:
             self.cached = fold(self.nodes.shape, self.nodes.read(self.name))
-        self.cached = self.cached.between(first, FOREVER)
+        self.cached = self.cached.between(first, AFTER)
         return self.cached
 
     def put(self, new_rows: Block, rows: Block, first: int) -> None:
@@ -42,8 +42,8 @@ class Instants:
         `rows` has all rows afterwards, folded; the process caches them.
         """
         self._forget(first)
-        self.nodes.append(self.name, new_rows.between(first, FOREVER))
-        self.cached = rows.between(first, FOREVER)
+        self.nodes.append(self.name, new_rows.between(first, AFTER))
+        self.cached = rows.between(first, AFTER)
 
     def _forget(self, first: int) -> None:
         """Remove or rewrite the pages that have rows before slice `first`.
@@ -58,7 +58,7 @@ class Instants:
             if entry[2] > first:
                 (rows,) = pages.take([entry], self.nodes.shape)
                 anew: list[Entry] = []
-                pages.append(anew, rows.between(first, FOREVER), self.nodes.shape)
+                pages.append(anew, rows.between(first, AFTER), self.nodes.shape)
                 left += anew
             pages.remove([entry])
         self.nodes.lists[self.nodes.prefix + self.name] = left

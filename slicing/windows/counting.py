@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import Duration, show
-from slicing.windows.time.edges import Array, Edges, Every, elementwise
+from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every, elementwise
 from slicing.windows.time.instants import Instant
 from slicing.windows.unbounded import ttl_of
 from slicing.windows.window import Window
@@ -46,6 +47,7 @@ class CountingFamily(ByEdges):
 
     has_gaps = False
     may_repeat = False
+    limits = BEFORE, AFTER
 
     def __post_init__(self) -> None:
         """No checks: these edges are in order."""
@@ -56,6 +58,10 @@ class CountingFamily(ByEdges):
         unit = unit or math.gcd(size, advance)
         long, step = size // unit, advance // unit
         return cls(Every(step, step - long), Every(step, step), size, advance, unit)
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether there is an instant after each record: a window ends a microsecond after its last record."""
+        return times < AFTER
 
     @property
     def by_record(self) -> CountingFamily:

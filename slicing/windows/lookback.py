@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.hints import no_keyword
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import several
 from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.edges import BEFORE, Array
 from slicing.windows.time.instants import Instant
-from slicing.windows.time.slices import Index
 from slicing.windows.window import Window
 
 RANGES = "ranges"
@@ -31,9 +34,14 @@ class Lookback(Even):
     assembled = RANGES
     ratio = 1.0
 
-    def as_of(self, time: Index) -> Index:
-        """Return the window that ends before an instant, or with it if `inclusive`."""
-        return time + self.inclusive - self.size
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return True for each record: the bounds of windows are not in rows."""
+        return np.ones(len(times), bool)
+
+    def as_of(self, time: Array) -> Array:
+        """Return the window that ends before each instant, or with it if `inclusive`; none begins before int64."""
+        before = self.size - self.inclusive
+        return np.maximum(time, BEFORE + before) - before
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import Duration, microseconds, show
-from slicing.windows.time.edges import Edges, Every
+from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every
 from slicing.windows.time.instants import Instant
 from slicing.windows.window import Window
 
@@ -42,6 +45,7 @@ class SessionFamily(ByEdges):
     longest = 1
     has_gaps = False
     may_repeat = False
+    limits = BEFORE, AFTER
 
     def __post_init__(self) -> None:
         """No checks: these edges are in order."""
@@ -50,6 +54,10 @@ class SessionFamily(ByEdges):
     def cut(self) -> Cut:
         """The cut with one edge per microsecond."""
         return Cut([self.starts])
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether the interval of each record ends at an instant; of a gap per record the first stage tells."""
+        return times < AFTER - self.unit - (self.gap or 0)
 
     def spec(self) -> list[Any]:
         """`["session", gap, column of gaps, unit]`: the values on which the intervals of stored sessions depend."""

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slicing.errors import InvalidValue, check_flag, excerpt
 from slicing.windows.families.even import Even
 from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.edges import Array
 from slicing.windows.time.instants import Instant
 from slicing.windows.window import Window
 
@@ -42,6 +46,12 @@ class SlidingFamily(Even):
     def ratio(self) -> float:
         """The maximum number of windows that contain a record: one per unit of the difference."""
         return self.size / self.advance
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether the left window of each record, which it makes, may be emitted."""
+        (first, last), left = self.limits, self.first_window(index)
+        found: NDArray[np.bool_] = (first <= left) & (left <= last)
+        return found
 
     def spec(self) -> list[Any]:
         """`["sliding", difference, unit, right]`."""

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+
+import numpy as np
 
 from slicing.errors import InvalidValue, excerpt
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.time.durations import Duration, microseconds, show
-from slicing.windows.time.edges import AFTER, BEFORE, Listed
+from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Listed, elementwise
 from slicing.windows.window import Window
+
+
+@dataclass(frozen=True)
+class Always(ByEdges):
+    """The only window, which holds every instant; it has no bounds in rows."""
+
+    starts: Edges = field(default_factory=lambda: Listed([BEFORE]))
+    ends: Edges = field(default_factory=lambda: Listed([AFTER]))
+
+    limits = BEFORE, AFTER
+
+    @elementwise
+    def slice_at(self, time: Array) -> Array:
+        """Return the only slice, also for the last instant of int64."""
+        return self.cut.slice_at(np.minimum(time, AFTER - 1))
 
 
 @dataclass(frozen=True)
@@ -23,9 +40,9 @@ class Unbounded(Window):
     keeps = "keeps totals"
 
     @cached_property
-    def family(self) -> ByEdges:
+    def family(self) -> Always:
         """The only window, of one slice."""
-        return ByEdges(Listed([BEFORE]), Listed([AFTER]))
+        return Always()
 
     def __repr__(self) -> str:
         return "unbounded()" if self.ttl is None else f"unbounded(ttl={show(self.ttl)!r})"

@@ -101,6 +101,27 @@ def test_features_are_those_of_the_raw_records(seed, monkeypatch):
     assert_right({place: row for place, row in got.items() if row != 0}, held, used)
 
 
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_the_ends_of_time_have_no_wrong_nulls(inclusive):
+    low, high = -(1 << 63), (1 << 63) - 1
+    times = [low, low + 1, -5, 0, 3, high - 1, high]
+    for some in (times, times[:3], times[3:], [low], [high], [0]):
+        records = [(time, key, 1) for time in some for key in (1, 2)]
+        used = cases("sum")
+        shape = shape_of(lookbacks(timedelta(microseconds=5), {}, inclusive).family, used)
+        asked = [(time, key) for time in times for key in (1, 2, 3)]
+        keys = pa.table([pa.array([key for _, key in asked])], shape.key_schema)
+        instants = Instants(pa.array([time for time, _ in asked], pa.int64()), keys)
+        for _, answers in features(shape, block_of(shape, used, records), [instants]):
+            for row, place in enumerate(answers.rows.tolist()):
+                time, key = asked[place]
+                held = sum(key < 3 and time - 5 <= at < time + inclusive for at in some)
+                one = answers.windows.take(np.array([row]))
+                assert one.records.tolist() == [held], (time, key)
+                if held:
+                    assert list(results(shape, [one]).values()) == [[held, held]]
+
+
 def test_any_run_is_joined_in_order_and_in_few_steps():
     """Text, which shows the order; and the cells that `combine` is called for, which are no more than promised."""
     choice = np.random.default_rng(5)

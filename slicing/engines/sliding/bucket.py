@@ -59,14 +59,14 @@ from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.sliding import SlidingFamily
-from slicing.windows.time.slices import FOREVER
+from slicing.windows.time.edges import AFTER, BEFORE
 
 
 @dataclass(frozen=True)
 class RefusedTimes(RefusedRows[Block]):
     """Rows that are late for their own left window; `taken` is the first window that accepted each row.
 
-    FOREVER stands for none. Other closed windows of a row are unknown, and are not counted as missed.
+    AFTER stands for none. Other closed windows of a row are unknown, and are not counted as missed.
     """
 
     taken: Array
@@ -83,7 +83,7 @@ class RefusedTimes(RefusedRows[Block]):
         by_pair = np.argsort(known)
         found = by_pair[np.searchsorted(known[by_pair], pairs.pack(theirs, rows.index))]
         taken = self.taken[found]
-        by_all = taken == FOREVER
+        by_all = taken == AFTER
         return ClosedWindows(np.ones(len(found), np.int64), np.where(by_all, 0, taken), by_all)
 
 
@@ -137,9 +137,9 @@ class SlidingBucket(Bucket):
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
         """Keep the new rows that a window accepts; return and count the late ones."""
         new = fold(self.shape, shipped)
-        late = new.between(-FOREVER, self.progress.state.first_accepting + self.family.reach)
+        late = new.between(BEFORE, self.progress.state.first_accepting + self.family.reach)
         taken = self._taken(late, new)
-        counts = taken < FOREVER
+        counts = taken < AFTER
         self.new = new
         if not counts.all():
             on_time = np.ones(len(new) - len(late), dtype=bool)
@@ -152,10 +152,10 @@ class SlidingBucket(Bucket):
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
         """Keep the instants of a history that open windows hold, and those whose right window may be open."""
         self.progress.pass_until(until)
-        self.new = fold(self.shape, shipped).between(self._oldest, FOREVER)
+        self.new = fold(self.shape, shipped).between(self._oldest, AFTER)
 
     def _taken(self, late: Block, new: Block) -> Array:
-        """Return the first window that accepts each row whose left window is closed, FOREVER if none does.
+        """Return the first window that accepts each row whose left window is closed, AFTER if none does.
 
         It is the right window of an earlier instant of the key, or the left window of a later one that is on time. So
         if a row is accepted, all later rows of its key are: it is enough to find the first accepted row of each key.
@@ -168,12 +168,12 @@ class SlidingBucket(Bucket):
         keys = both.keys[len(known) : len(known) + len(late)]
         on_time = both.index >= first + reach
         ending = _least(both, np.flatnonzero(on_time), -reach)
-        following = _least(both, np.arange(len(known)), 1) if right else np.full_like(ending, FOREVER)
+        following = _least(both, np.arange(len(known)), 1) if right else np.full_like(ending, AFTER)
         counts = late.index >= np.maximum(np.minimum(ending, following), first)[keys]
         if right:
             following = np.minimum(following, _least(both, len(known) + np.flatnonzero(counts), 1))
-        from_right = np.where(following[keys] <= late.index, following[keys], FOREVER)
-        return np.where(counts, np.maximum(np.minimum(from_right, ending[keys]), first), FOREVER)
+        from_right = np.where(following[keys] <= late.index, following[keys], AFTER)
+        return np.where(counts, np.maximum(np.minimum(from_right, ending[keys]), first), AFTER)
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up and accept records."""
@@ -204,7 +204,7 @@ class SlidingBucket(Bucket):
         return self._open_windows(newest=True)
 
     def _open_windows(self, newest: bool) -> Panes:
-        around = self._around(self._known, self.new, self.progress.state.first_accepting, FOREVER)
+        around = self._around(self._known, self.new, self.progress.state.first_accepting, AFTER)
         return self._panes(
             around, around.changed & _is_newest(self.family, around.rows, around.at) if newest else around.changed
         )
@@ -221,7 +221,7 @@ class SlidingBucket(Bucket):
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
         """Return the open pairs, or those that close, with the records that they hold."""
-        until = self.progress.closes(self.head.watermark) if closing else FOREVER
+        until = self.progress.closes(self.head.watermark) if closing else AFTER
         held = self.cache.derived
         memory = memory_of(self.pages, self.shape, held, lambda rows: rows.index >= self._first, remembers)
         live = has_key(self._known)
@@ -377,7 +377,7 @@ class SlidingBucket(Bucket):
         at = np.minimum(np.searchsorted(there[by_pair], here), len(there) - 1)
         marked = np.where(there[by_pair][at] == here, marks.records[by_pair][at], 0)
         old = rows.take(np.flatnonzero(rows.records > marked))
-        return self._between(rows, old, marked > 0, self.progress.state.next_to_fire, FOREVER)
+        return self._between(rows, old, marked > 0, self.progress.state.next_to_fire, AFTER)
 
     def _between(self, rows: Block, old: Block, is_new: Array, first: int, end: int) -> _Around:
         """Return the windows `first` up to `end` of rows sorted by key and slice, compared with those of `old`."""
@@ -391,7 +391,7 @@ class SlidingBucket(Bucket):
         """Count the open left windows, and the stored instants."""
         rows = self.instants.rows(self._oldest)
         return {
-            "open_windows": len(rows.between(self.progress.state.first_accepting + self.family.reach, FOREVER)),
+            "open_windows": len(rows.between(self.progress.state.first_accepting + self.family.reach, AFTER)),
             "slices": len(rows),
         }
 
@@ -408,15 +408,15 @@ class SlidingBucket(Bucket):
 
 
 def _least(rows: Block, chosen: Array, shift: int) -> Array:
-    """Return for each key the least slice of its chosen rows plus `shift`; FOREVER if none is chosen."""
-    least = np.full(len(rows.names), FOREVER)
+    """Return for each key the least slice of its chosen rows plus `shift`; AFTER if none is chosen."""
+    least = np.full(len(rows.names), AFTER)
     np.minimum.at(least, rows.keys[chosen], rows.index[chosen] + shift)
     return least
 
 
 def _is_newest(family: SlidingFamily, rows: Block, at: WindowReferences) -> Array:
     """Return which windows are the first one of their key that holds its newest instant: `bool[n]`."""
-    newest = np.full(len(rows.names), -FOREVER)
+    newest = np.full(len(rows.names), BEFORE)
     np.maximum.at(newest, rows.keys, rows.index)
     holding = np.flatnonzero(at.windows + family.reach >= newest[at.keys])
     firsts = np.zeros(len(at), dtype=bool)

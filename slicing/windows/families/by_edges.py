@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicing.errors import InvalidValue
 from slicing.windows.families.family import RUNS, Family, OverCut, last_instant, most_slices, sample
@@ -130,6 +131,15 @@ class OverSharedCut(OverCut):
     def size(self) -> int | None:
         """The value of the family."""
         return self.family.size
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The value of the family, whose windows have the same numbers."""
+        return self.family.limits
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether each record belongs to a window that may be emitted, by the slices of the family."""
+        return self.family.in_time(self.family.slice_at(times), times)
 
     @property
     def ratio(self) -> float:

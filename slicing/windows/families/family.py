@@ -14,7 +14,7 @@ from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every, Listed, after, before, elementwise
 from slicing.windows.time.local import Local
-from slicing.windows.time.slices import Index, group_size
+from slicing.windows.time.slices import Index, group_size, in_time, limits
 
 RUNNING, RUNS, TAILED = "running", "runs", "tailed"
 """How windows that differ in their number of slices are assembled. RUNNING: by a running total, if they share a start.
@@ -73,8 +73,18 @@ class Family(Protocol):
     def may_repeat(self) -> bool:
         """Whether there may be windows that are never emitted, see `repeats`."""
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The first and the last window that may be emitted: their bounds are instants.
+
+        Windows that begin before the first instant of int64, or end at the last one or after it, are never emitted.
+        """
+
     def in_gap(self, index: Array) -> Any:
         """Return whether each slice belongs to no window."""
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether each record belongs to a window that may be emitted, given its slice and its time."""
 
     def window_start(self, window: Index) -> Index:
         """First microsecond of a window."""
@@ -187,6 +197,15 @@ class OverCut:
     def may_repeat(self) -> bool:
         """Whether edges may be equal."""
         return not all(isinstance(edges, Every) for edges in self.cut.sequences)
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """The first and the last window that may be emitted: their bounds are instants."""
+        return limits(self)
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether each record belongs to a window that may be emitted, given its slice and its time."""
+        return in_time(self, index)
 
     def in_gap(self, index: Array) -> Any:
         """Return whether each slice belongs to no window."""

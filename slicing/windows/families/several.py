@@ -11,6 +11,7 @@ from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicing.errors import InvalidValue
 from slicing.windows.families.by_edges import ByEdges, OverSharedCut
@@ -74,6 +75,11 @@ class Several:
     def in_gap(self, index: Array) -> Any:
         """Return whether each slice belongs to no window of any family."""
         return np.logical_and.reduce([np.asarray(family.in_gap(index)) for family in self.families])
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether each record belongs to a window of any family that may be emitted."""
+        found: NDArray[np.bool_] = np.logical_or.reduce([family.in_time(index, times) for family in self.families])
+        return found
 
     @elementwise
     def slice_at(self, time: Array) -> Array:

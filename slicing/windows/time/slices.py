@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,22 @@ Index = TypeVar("Index", int, NDArray[np.int64])
 def group_size(slices: int) -> int:
     """Return the number of slices in a slice group: the square root of the slices per window, at least 1."""
     return max(1, round(math.sqrt(slices)))
+
+
+def limits(family: Any) -> tuple[int, int]:
+    """Return the first and the last window whose bounds are instants, which end before the last one of int64.
+
+    Windows before and after them begin or end where no timestamp is.
+    """
+    first, last = -(1 << 63), (1 << 63) - 1
+    return int(family.last_window(family.slice_at(first))) + 1, int(family.first_open(last - 1)) - 1
+
+
+def in_time(family: Any, index: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether each slice belongs to a window whose bounds are instants: `bool[n]`."""
+    first, last = family.limits
+    found: NDArray[np.bool_] = (family.last_window(index) >= first) & (family.first_window(index) <= last)
+    return found
 
 
 @dataclass(frozen=True)
@@ -92,6 +109,15 @@ class Slicing:
     def has_gaps(self) -> bool:
         """Whether there are instants in no window."""
         return self.advance > self.size
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """The first and the last window that may be emitted: their bounds are instants."""
+        return limits(self)
+
+    def in_time(self, index: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each record belongs to a window that may be emitted, given its slice and its time."""
+        return in_time(self, index)
 
     def slice_at(self, time: Index) -> Index:
         """Index of the slice that holds `time`."""
