@@ -31,6 +31,8 @@ say "the sdist installs"
 
 pip install "$wheel"
 venv/bin/slicing --help >help.txt
+logs=$(venv/bin/python -c 'import slicing; print(slicing.__path__[0])')/spark/log4j2.properties
+[[ -f $logs ]] || { say "the wheel has no $logs" >&2; exit 1; }
 printf 'ts,user,amount\n2024-05-01T12:00:00Z,ada,1\n' >payments.csv
 arguments=(payments.csv --time ts --keys user --size "1 hour" --aggregate "spent=sum(amount)")
 if venv/bin/slicing "${arguments[@]}" 2>error.txt; then say "ran without pyspark" >&2; exit 1; fi

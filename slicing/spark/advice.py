@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -13,12 +14,15 @@ from slicing.spark import bytecode
 from slicing.spark.requirements import missing, on_connect
 from slicing.spark.settings import LOCAL, PARTITIONS, Setting, settings_of
 
+QUIET = Path(__file__).resolve().with_name("log4j2.properties")
+"""The configuration of Spark's logs for a terminal."""
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 MOST = 100
 """`advice` flags more shuffle partitions. Spark's default is 200; few clusters have 100 cores for a stream."""
 
 
 def configure(
-    builder: SparkSession.Builder, *, local: bool = False, partitions: int | None = None
+    builder: SparkSession.Builder, *, local: bool = False, partitions: int | None = None, quiet: bool = False
 ) -> SparkSession.Builder:
     """Set the settings that streams need, and those that make them faster, on a session builder.
 
@@ -28,12 +32,17 @@ def configure(
     `local=True` adds the settings for a session on one machine with its checkpoints on a local disk. It also sets
     `PYSPARK_PYTHON`, unless it is set, so that the workers run the interpreter of this program. `partitions` is the
     number of shuffle partitions: about one per core.
+
+    `quiet=True` lets Spark log errors only, without stack traces: it sets `spark.driver.extraJavaOptions`, which take
+    effect only if the session starts the JVM.
     """
     for setting in settings_of(pyspark.__version__):
         if local or setting.kind != LOCAL:
             builder = builder.config(setting.name, setting.value)
     if partitions is not None:
         builder = builder.config(PARTITIONS, str(partitions))
+    if quiet:
+        builder = builder.config(JAVA_OPTIONS, f"-Dlog4j2.configurationFile={QUIET.as_uri()}")
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return builder

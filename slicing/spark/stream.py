@@ -27,6 +27,7 @@ from slicing.engines.lifecycle import restart_idle
 from slicing.errors import StateMismatch
 from slicing.profiling import OUTPUT, READ, WRITE, of_stage
 from slicing.spark.ddl import struct_of
+from slicing.spark.driver_worker import silence
 from slicing.spark.late import LateColumns
 from slicing.spark.packing import frame_of
 from slicing.spark.query import Query, Time
@@ -106,6 +107,10 @@ class WindowOperator(StatefulProcessor):
         signals, has_numbers = query.trigger.signals, query.trigger.number is not None
         stage = execution_plan.first_stage(())
         self.signalled = Signalled(stage, signals, has_numbers) if signals or has_numbers else None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        silence()
 
     @property
     def time_mode(self) -> str:

@@ -111,6 +111,7 @@ INSIDE = {
     "slicing.spark": (
         {
             "slicing.spark.bytecode",
+            "slicing.spark.driver_worker",
             "slicing.spark.task",
             "slicing.spark.ddl",
             "slicing.spark.versions",

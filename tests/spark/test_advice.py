@@ -43,6 +43,46 @@ def test_configure_sets_what_the_table_says(monkeypatch):
     assert os.environ["PYSPARK_PYTHON"] == "mine"
 
 
+def test_quiet_logs_are_an_option_of_the_jvm():
+    assert "spark.driver.extraJavaOptions" not in configure(Builder()).options
+    option = configure(Builder(), quiet=True).options["spark.driver.extraJavaOptions"]
+    found = option.removeprefix("-Dlog4j2.configurationFile=file://")
+    assert "ThresholdFilter" in Path(found).read_text(encoding="utf-8")
+
+
+FAILS = """
+import tempfile
+from pyspark.sql import SparkSession, functions as F
+import combinators as C
+from slicing import configure, group_by, tumbling
+
+spark = configure(SparkSession.builder.master("local[1]"), partitions=1, quiet=True).getOrCreate()
+folder = tempfile.mkdtemp()
+spark.range(2).selectExpr("id", "timestamp_seconds(id) AS ts").write.parquet(folder + "/in")
+stream = spark.readStream.schema("id bigint, ts timestamp").parquet(folder + "/in").withWatermark("ts", "0 seconds")
+for made in ("id", "1 / (id - 1)"):
+    windowed = group_by(stream.withColumn("n", F.expr(made))).window(tumbling("1 second"), time="ts")
+    query = windowed.aggregate(total=C.sum("n")).writeStream.format("noop").trigger(availableNow=True)
+    query = query.option("checkpointLocation", tempfile.mkdtemp()).start()
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        print(str(error))
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_a_start_and_a_failure_are_a_few_lines(tmp_path):
+    ended = subprocess.run([sys.executable, "-c", FAILS], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "DIVIDE_BY_ZERO" in ended.stdout
+    assert "ERROR MicroBatchExecution: Query [" in ended.stderr
+    assert " WARN " not in ended.stderr
+    assert "\n\tat " not in ended.stderr
+    assert ended.stderr.count("Starting Streaming TransformWithStateInPandas") == 2
+    assert ended.stderr.count("TransformWithStateInPandas") == 2
+
+
 def test_settings_are_those_that_this_version_of_spark_knows(spark):
     """Classes that can be loaded, and entries that are registered; that of changelogs is known to the store alone."""
     java = spark._jvm

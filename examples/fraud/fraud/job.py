@@ -29,7 +29,7 @@ def arguments() -> Namespace:
 
 def main(given: Namespace) -> None:
     """Start the stream and its metrics; return when the query ends."""
-    spark = configure(SparkSession.builder.appName("fraud"), partitions=given.partitions).getOrCreate()
+    spark = configure(SparkSession.builder.appName("fraud"), partitions=given.partitions, quiet=True).getOrCreate()
     listener = ProgressListener()
     spark.streams.addListener(listener)
     REGISTRY.register(PrometheusCollector(listener))
