@@ -1,5 +1,6 @@
 """Hooks of the site: reference pages from docstrings, and a menu of versions if it is built from a tag."""
 
+import inspect
 import os
 
 from mkdocs.structure.files import File
@@ -56,7 +57,7 @@ def pages():
 
 def _home(package, name):
     """The full name of an exported object, where it is defined."""
-    value = getattr(package, name)
+    value = inspect.unwrap(getattr(package, name))
     module = getattr(value, "__module__", None)
     if isinstance(value, str) or module is None or not module.startswith(package.__name__):
         return f"{package.__name__}.{name}"

@@ -158,6 +158,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"slicing.{_HOME[name]}") if name in _HOME else errors, name)
     if isfunction(value) and name in _HOME:
         value = hinted(value, shown=import_module("slicing.aggregates.migration_hints").written)
+        value.__module__ = __name__  # it is pickled by the name under which it is found
     globals()[name] = value  # later look-ups find it without this function
     return value
 

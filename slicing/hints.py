@@ -15,6 +15,7 @@ R = TypeVar("R")
 
 _RENAMED = {
     "advance": ("slide", "slide_duration", "slideDuration", "hop", "every", "by"),
+    "step": ("slide", "every"),
     "size": ("window_duration", "windowDuration", "duration", "length", "width", "period"),
     "offset": ("start_time", "startTime", "origin"),
     "zone": ("tz", "timezone", "time_zone", "timeZone"),
@@ -24,14 +25,14 @@ _RENAMED = {
     "where": ("filter", "condition"),
     "ignore_nulls": ("ignorenulls", "ignoreNulls"),
 }
-_OURS = {foreign: ours for ours, names in _RENAMED.items() for foreign in names}
-"""Keywords of other libraries, each with the keyword for it here."""
+"""Keywords here, each with those of other libraries for it."""
 
 _OFFSET = "Windows are `[start, end)`; `{call}({given}, offset='1 microsecond')` makes them `(start, end]`."
 _EDGES = "A row has both edges of its window: select `window.start` or `window.end`."
 _NOT_NULL = "Write `{call}({0}, where=F.isnotnull({0}))`."
 _NOT_OVERLAPPING = "Write `tumbling({0})`; or `hopping({0}, advance=...)`, if windows are to overlap."
 _ADVANCED = "Write `hopping({0}, advance={1})`; or `sliding({0})`, if windows are to be at the times of records."
+_VALUES = 'Windows are values: `.window(hopping("1 hour", advance="1 minute"), time="ts")`.'
 _TOGETHER = "Write `{call}(F.to_json(F.to_variant_object(F.struct({columns}))), where={known})`."
 MEANT: dict[tuple[str, int | str], str] = {
     ("hopping", 0): _NOT_OVERLAPPING,
@@ -40,6 +41,8 @@ MEANT: dict[tuple[str, int | str], str] = {
     ("tumbling", "advance"): "Write `hopping({0}, advance={1})`.",
     ("sliding", 2): _ADVANCED,
     ("sliding", "advance"): _ADVANCED,
+    **{("window", name): _VALUES for ours in ("size", "advance") for name in (ours, *_RENAMED[ours])},
+    ("window", "watermark"): 'The watermark comes first: `group_by(df.withWatermark("ts", "10 minutes"))`.',
     ("features_at", "closed"): "Write `inclusive=True` to count records at the time itself too, else leave it out.",
     **{(f"C.{name}", n): _TOGETHER for name in ("count_distinct", "approx_count_distinct") for n in (2, 3, 4)},
     **{("C.count", n): "Write `{call}(where={known})`." for n in (2, 3, 4)},
@@ -97,8 +100,13 @@ def no_keyword(call: str, name: str) -> str:
     >>> no_keyword("window", "on")
     'Did you mean `time`?'
     """
-    ours = _OURS.get(name, "")
-    return MEANT.get((call, name), f"Did you mean `{ours}`?" if ours else "")
+    ours = _renamed(name)
+    return MEANT.get((call, name), f"Did you mean `{ours[0]}`?" if ours else "")
+
+
+def _renamed(name: str) -> list[str]:
+    """Return the keywords here for one of other libraries."""
+    return [ours for ours, foreign in _RENAMED.items() if name in foreign]
 
 
 def hinted(function: Callable[P, R], prefix: str = "", shown: Callable[[Any], str] = repr) -> Callable[P, R]:
@@ -182,7 +190,9 @@ class _Misfit:
     def _ours(self, name: str) -> str:
         if name in self.parameters:
             return name
-        return _OURS.get(name) or closest(name, self.parameters) or name
+        renamed = _renamed(name)
+        fitting = [ours for ours in renamed if ours in self.parameters] or renamed
+        return fitting[0] if fitting else closest(name, self.parameters) or name
 
     def _fitting(self, kwargs: dict[str, Any]) -> str:
         """The call with keywords renamed, and with names for arguments that are by keyword only; "" if none fits."""

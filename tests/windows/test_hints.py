@@ -48,6 +48,12 @@ MEANT = {
     "slide of tumbling": (lambda: tumbling(HOUR, slide=MINUTE), "Write `hopping('1 hour', advance='1 minute')`."),
     "a second of sliding": (lambda: sliding(HOUR, MINUTE), "Write `hopping('1 hour', advance='1 minute')`; or"),
     "slide of sliding": (lambda: sliding(HOUR, slide=MINUTE), "Write `hopping('1 hour', advance='1 minute')`; or"),
+    "every of cumulating": (lambda: cumulating("1 day", every=HOUR), "Write `cumulating('1 day', step='1 hour')`."),
+    "size of a window": (
+        lambda: GROUPED.window(size=HOUR, slide=MINUTE, time="ts"),
+        "got size='1 hour'. Windows are values",
+    ),
+    "a watermark": (lambda: GROUPED.window(tumbling(HOUR), time="ts", watermark=MINUTE), "The watermark comes first"),
     "label": (lambda: tumbling(HOUR, label="right"), "`window.start` or `window.end`"),
     "closed": (
         lambda: hopping(HOUR, MINUTE, closed="right"),
@@ -126,6 +132,11 @@ def test_the_call_in_the_message_can_be_made(call):
     (meant, *_) = re.findall(r"Write `(.*?)`", str(raised.value))
     if "tz" not in call:  # a size in hours has no zone
         assert isinstance(eval(meant, {name: getattr(slicing, name) for name in slicing.__all__}), slicing.Window)
+
+
+@pytest.mark.parametrize("name", ["hopping", "group_by", "early", "results"])
+def test_public_functions_are_pickled_by_name(name):
+    assert pickle.loads(pickle.dumps(getattr(slicing, name))) is getattr(slicing, name)
 
 
 def test_errors_of_the_functions_themselves_are_not_reworded():
