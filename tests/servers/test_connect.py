@@ -12,6 +12,7 @@ from streams import MINUTE, SECOND, START, record, source, table, write
 import combinators as C
 from slicing import (
     Aggregate,
+    InvalidValue,
     ProgressListener,
     describe,
     group_by,
@@ -204,3 +205,17 @@ def test_the_variables_of_lambdas_are_numbered_anew(remote):
     assert first != second
     assert renumbered(first) == renumbered(second)
     assert renumbered(first) != first
+
+
+def test_a_second_watermark_is_found_in_the_plan_that_the_server_prints(remote, tmp_path):
+    write(files(), tmp_path)
+    stream = source(remote, tmp_path, "1 minute")
+    windowed = group_by(stream.withWatermark("ts", "2 minutes"), "world").window(WINDOW, time="ts")
+    with pytest.raises(InvalidValue, match=r'The first is `\.withWatermark\("ts", "1 minutes"\)` on FileSource'):
+        windowed.aggregate(n=C.count())
+    once = group_by(stream.dropDuplicatesWithinWatermark(["n"]), "world").window(WINDOW, time="ts")
+    query = once.aggregate(n=C.count()).writeStream.format("noop").trigger(availableNow=True)
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+    # The last record is 20 minutes behind.
+    assert "another operator dropped 1 record; its delay is the watermark's" in str(lateness(query.recentProgress))
