@@ -205,6 +205,7 @@ FAULTS = {
     "a spec of tuples": ({"spec": lambda: ["squares", (1, 2)]}, InvalidType, "plain JSON data"),
     "a spec that is no JSON": ({"spec": lambda: ["squares", {1}]}, InvalidType, "it raised"),
     "a spec of ours": ({"spec": lambda: ["every", 1, 2]}, InvalidValue, "name taken here"),
+    "a spec of our hours": ({"spec": lambda: ["local hours", 1]}, InvalidValue, "name taken here"),
 }
 
 

@@ -21,7 +21,7 @@ _LENGTHS = {"microsecond": 1, "millisecond": 10**3, "second": SECOND, "minute": 
 _LENGTHS |= {"day": DAY, "week": 7 * DAY}
 _MONDAY = 4 * DAY
 """1970-01-05, from which weeks are counted."""
-LOCAL, CLOCK = "local", "clock"
+LOCAL, CLOCK = "local", "local hours"
 """The kinds of a spec: only the earlier instant of a fold is an edge, or both are."""
 
 
@@ -114,7 +114,7 @@ class Local:
         return other._length % self._length == 0 and (other._origin - self._origin) % self._length == 0
 
     def spec(self) -> list[Any]:
-        """`["clock", unit, count, name of the zone, its digest]` with `repeats`, otherwise `["local", ...]`."""
+        """`["local hours", unit, count, name of the zone, its digest]` with `repeats`, otherwise `["local", ...]`."""
         return [CLOCK if self.repeats else LOCAL, self.unit, self.each, self.zone.name, self.zone.digest]
 
     def __str__(self) -> str:

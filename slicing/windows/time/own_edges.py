@@ -13,7 +13,7 @@ from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, elementwise,
 
 YEAR_1, YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The first and the last instant of Spark and datetime."""
-NAMES = ("every", "listed", "local")
+NAMES = ("every", "listed", "local", "local hours")
 """Reserved first words of specs; the spec of a user's class must begin with another one."""
 
 
