@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.conversions import as_number
-from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of
+from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of, is_nested
 from slicing.aggregates.migration_hints import written
 from slicing.errors import InvalidType, Remedy, Topic
 from slicing.hints import hinted
@@ -24,8 +24,13 @@ R = TypeVar("R")
 ANY_DECIMAL = "decimal(p,s)"
 """Stands for decimals of every precision and scale in lists of kinds."""
 
+ANY_NESTED = "array, map, struct"
+"""Stands for arrays, maps and structs of every kind in lists of kinds."""
+
 NUMBERS = (*INTEGERS, *FLOATS, ANY_DECIMAL)
 ATOMIC = ("boolean", *NUMBERS, "string", "binary", "date", "timestamp", "timestamp_ntz")
+CARRIED = (*ATOMIC, ANY_NESTED)
+"""The kinds of values that are only kept and put in order."""
 
 
 AS_NUMBER = "number"
@@ -38,7 +43,8 @@ def accepts(kinds: tuple[str, ...], kind: str) -> bool:
     >>> accepts(NUMBERS, "decimal(10,2)"), accepts(NUMBERS, "string")
     (True, False)
     """
-    return kind in kinds or (ANY_DECIMAL in kinds and decimal_of(kind) is not None)
+    by_kind = (ANY_DECIMAL in kinds and decimal_of(kind) is not None) or (ANY_NESTED in kinds and is_nested(kind))
+    return kind in kinds or by_kind
 
 
 def require(label: str, kinds: tuple[str, ...], kind: str, remedy: str) -> None:

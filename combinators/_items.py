@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from combinators._common import Array
-from slicing.aggregates.fields import FLOATS, decimal_of, numpy_type
+from slicing.aggregates.fields import FLOATS, arrow_type, decimal_of, is_nested, numpy_type
+from slicing.aggregates.ordered_bytes import decoded, floats, ordered_bits
 
 _TEXT = ("string", "binary")
 _SIGN = np.int64(-(2**63))
-_MOST = np.int64(2**63 - 1)
 _LOW = np.uint64(0xFFFFFFFF)
 _ROOMY = Context(prec=80)
 _EXACT, _EXACT_SCALE = 2.0**53, 22
@@ -26,8 +26,8 @@ _EXACT, _EXACT_SCALE = 2.0**53, 22
 class Items:
     """The values of a kind as `width` int64 numbers each, in the order of the values; NaN is the largest.
 
-    Text and binary are ranks in a dictionary of bytes instead. The functions of an aggregate get the values by
-    `view="limbs"`. With `equal_zeros`, 0.0 and -0.0 are one value.
+    Text, binary, arrays, maps and structs are ranks in a dictionary of bytes instead. The functions of an aggregate get
+    the values by `view="limbs"`. With `equal_zeros`, 0.0 and -0.0 are one value.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Items:
     @property
     def varied(self) -> bool:
         """Whether values differ in length."""
-        return self.kind in _TEXT
+        return self.kind in _TEXT or is_nested(self.kind)
 
     @property
     def width(self) -> int:
@@ -60,8 +60,13 @@ class Items:
         plain = pa.array(items, pa.large_string() if self.kind == "string" else pa.large_binary())
         return ranked(plain.cast(pa.large_binary()))
 
-    def values(self, numbers: tuple[Array, ...], texts: pa.Array | None) -> Array:
-        """Return the values of numbers, in the form of a result of `lower`; dates and timestamps are numbers."""
+    def values(self, numbers: tuple[Array, ...], texts: pa.Array | None) -> Array | pa.Array:
+        """Return the values of numbers, in the form of a result of `lower`; dates and timestamps are numbers.
+
+        Arrays, maps and structs are in Arrow.
+        """
+        if texts is not None and is_nested(self.kind):
+            return decoded(texts, arrow_type(self.kind)).take(pa.array(numbers[-1]))
         if texts is not None:
             taken = texts.take(pa.array(numbers[-1]))
             if self.kind == "string":
@@ -76,18 +81,6 @@ class Items:
         if self.kind in ("date", "timestamp", "timestamp_ntz"):
             return numbers[0]
         return numbers[0].astype(numpy_type(self.kind))
-
-
-def ordered_bits(values: Array) -> Array:
-    """Return doubles as int64 in the same order, with NaN as the largest."""
-    bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
-    return bits ^ ((bits >> 63) & _MOST)
-
-
-def floats(numbers: Array) -> Array:
-    """Return the doubles of numbers made by `ordered_bits`."""
-    doubles: Array = np.ascontiguousarray(numbers ^ ((numbers >> 63) & _MOST)).view(np.float64)
-    return doubles
 
 
 def as_doubles(kind: str, value: Any) -> Array:

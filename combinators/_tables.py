@@ -239,8 +239,14 @@ def _kind(numbers: Array) -> Literal["stable", "quicksort"]:
 
 def lists(columns: list[Any], starts: Array) -> Array:
     """Return the parts of a column that begin at `starts` as an object array; of several columns, tuples of parts."""
-    parts = [np.split(column, starts[1:-1]) if len(starts) > 1 else [] for column in columns]
+    parts = [_parts(column, starts) if len(starts) > 1 else [] for column in columns]
     return _objects(list(zip(*parts, strict=True)) if len(parts) > 1 else parts[0])
+
+
+def _parts(column: Any, starts: Array) -> list[Any]:
+    if isinstance(column, pa.Array):
+        return [column[low:high] for low, high in pairwise(starts.tolist())]
+    return np.split(column, starts[1:-1])
 
 
 def _matrix(items: list[bytes], width: int) -> Array:

@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 import combinators
-from combinators._common import ANY_DECIMAL, ATOMIC, NUMBERS, accepts
+from combinators._common import ANY_DECIMAL, ANY_NESTED, ATOMIC, CARRIED, NUMBERS, accepts
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound
 from slicing.aggregates.fields import decimal_of
 
@@ -18,9 +18,10 @@ from slicing.aggregates.fields import decimal_of
 class Entry:
     """A combinator, the name of the Spark function that it equals, and the kinds of column that it takes.
 
-    In `kinds`, "decimal(p,s)" stands for every decimal. `others` are the kinds of the columns after the first in tests,
-    one each, and `aliases` its other names. `options` are additional arguments in tests. If it is `approximate`, its
-    partials depend on how they are merged, and its results are correct only within its error bound.
+    In `kinds`, "decimal(p,s)" stands for every decimal, "array, map, struct" for every nested kind. `others` are the
+    kinds of the columns after the first in tests, one each, and `aliases` its other names. `options` are additional
+    arguments in tests. If it is `approximate`, its partials depend on how they are merged, and its results are correct
+    only within its error bound.
     """
 
     function: Callable[..., Bound]
@@ -79,10 +80,10 @@ CATALOGUE = (
     Entry(combinators.variance_pop, "var_pop", NUMBERS, aliases=("var_pop",), error=_POWERS),
     Entry(combinators.stddev, "stddev_samp", NUMBERS, aliases=("stddev_samp", "std"), error=_POWERS),
     Entry(combinators.stddev_pop, "stddev_pop", NUMBERS, error=_POWERS),
-    Entry(combinators.first, "min_by", ATOMIC),
-    Entry(combinators.last, "max_by", ATOMIC),
-    Entry(combinators.min_by, "min_by", ATOMIC, ("double",)),
-    Entry(combinators.max_by, "max_by", ATOMIC, ("double",)),
+    Entry(combinators.first, "min_by", CARRIED),
+    Entry(combinators.last, "max_by", CARRIED),
+    Entry(combinators.min_by, "min_by", CARRIED, ("double",)),
+    Entry(combinators.max_by, "max_by", CARRIED, ("double",)),
     Entry(combinators.count_if, "count_if", ("boolean",)),
     Entry(combinators.bool_and, "bool_and", ("boolean",), aliases=("every",)),
     Entry(combinators.bool_or, "bool_or", ("boolean",), aliases=("some", "any")),
@@ -136,11 +137,11 @@ MORE = (
         error="with `exact=False`: in the result, at most `error` of all values",
     ),
     Entry(combinators.histogram, "numpy.histogram", NUMBERS, options={"edges": [-1.0, 0.0, 0.5, 100.0]}),
-    Entry(combinators.collect_list, "collect_list", ATOMIC, aliases=("array_agg",)),
+    Entry(combinators.collect_list, "collect_list", CARRIED, aliases=("array_agg",)),
     Entry(combinators.collect_set, "collect_set", ATOMIC),
     Entry(combinators.string_agg, "string_agg", ("string",), aliases=("listagg",)),
-    Entry(combinators.first_n, "sorted", ATOMIC, options={"n": 3}),
-    Entry(combinators.last_n, "sorted", ATOMIC, options={"n": 3}),
+    Entry(combinators.first_n, "sorted", CARRIED, options={"n": 3}),
+    Entry(combinators.last_n, "sorted", CARRIED, options={"n": 3}),
     Entry(combinators.delta, "max_by", NUMBERS, error=_ROUNDED),
     Entry(combinators.counter_rate, "TimescaleDB", NUMBERS, error=_ROUNDED),
     Entry(combinators.time_weighted_mean, "TimescaleDB", NUMBERS, error=_ROUNDED),
@@ -176,8 +177,8 @@ _DECIMALS = ("decimal(10,2)", "decimal(38,18)")
 
 
 def sample_kinds(entry: Entry) -> tuple[str, ...]:
-    """Return the kinds on which an entry is tested: those it takes, with two decimals instead of all of them."""
-    plain = tuple(kind for kind in entry.kinds if kind != ANY_DECIMAL)
+    """Return the atomic kinds on which an entry is tested: those it takes, with two decimals instead of all of them."""
+    plain = tuple(kind for kind in entry.kinds if kind not in (ANY_DECIMAL, ANY_NESTED))
     return plain + (_DECIMALS if ANY_DECIMAL in entry.kinds else ())
 
 

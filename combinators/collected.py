@@ -7,15 +7,16 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
-from combinators._common import ATOMIC, Array, require, shown
+from combinators._common import ANY_NESTED, ATOMIC, CARRIED, Array, require, shown
 from combinators._counted import by_time, checked_limit, counted, timed
 from combinators._items import Items
 from combinators._tables import Joined, Layout, Limit, Tables, lists
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Input
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
-_CAST = "Choose or compute an atomic column first."
+_CAST = "Choose or compute a column of one of these first."
 _TEXT = 'Cast it first, for example `withColumn("x", F.col("x").cast("string"))`.'
 _MOST = 1_000_000
 
@@ -25,13 +26,14 @@ def collect_list(column: Input, *, limit: int | None = None, where: Condition = 
 
     Nulls are left out; no value gives an empty array, never null. The partial is a table of times and values: 24 bytes
     per record, more for decimals and text; invertible: 2 combines a window. More values in a window than `limit` raise
-    TooLarge; streams whose windows overlap need a `limit`. Raises InvalidType for a column that is not atomic.
-    Reference: Spark's `collect_list`, which does not define the order.
+    TooLarge; streams whose windows overlap need a `limit`. Arrays, maps and structs are ordered as for `first`, and
+    stored as bytes in that order. Raises InvalidType for a column of intervals or variants. Reference: Spark's
+    `collect_list`, which does not define the order.
 
     >>> collect_list("x", limit=100).resolve(("string", "bigint")).returns
     'array<string>'
     """
-    return _all(f"collect_list({column})", column, limit, ATOMIC, _CAST, _in_order, "array<{kind}>").where(where)
+    return _all(f"collect_list({column})", column, limit, CARRIED, _CAST, _in_order, "array<{kind}>").where(where)
 
 
 def collect_set(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
@@ -69,9 +71,9 @@ def first_n(column: Input, n: int, *, where: Condition = None) -> Bound:
     """The first `n` values of `column` by event time as an array; ties: the smaller value first.
 
     Nulls are left out; no value gives an empty array, never null. The partial is a table of at most `n` times and
-    values, 24 bytes each, more for decimals and text. Not invertible: 4 combines a window on average, 2 sqrt(n) at
-    worst. Raises InvalidType for a column that is not atomic, InvalidValue for an `n` that is not positive. Reference:
-    a sort by time and value with Python's `sorted`.
+    values, 24 bytes each, more for decimals and text. Arrays, maps and structs as in `collect_list`. Not invertible: 4
+    combines a window on average, 2 sqrt(n) at worst. Raises InvalidType for a column of intervals or variants,
+    InvalidValue for an `n` that is not positive. Reference: a sort by time and value with Python's `sorted`.
 
     >>> first_n("x", 3).resolve(("double", "bigint")).returns
     'array<double>'
@@ -106,7 +108,8 @@ def _all(
 ) -> Bound:
     limits = Limit(label, "every record", checked_limit(limit))
     source = partial(_timed, limits, kinds, remedy, lower, returns)
-    return Bound(source, (column, EVENT_TIME), label, unlimited="" if limits.most else limits.what)
+    unlimited = "" if limits.most else limits.what
+    return Bound(source, (column, EVENT_TIME), label, unlimited=unlimited, nested=ANY_NESTED in kinds)
 
 
 def _timed(
@@ -126,7 +129,11 @@ def _timed(
 
 
 def _in_order(items: Items, tables: Tables) -> Array:
-    values = np.repeat(items.values(tables.numbers[1:], tables.texts), tables.counts)
+    values = items.values(tables.numbers[1:], tables.texts)
+    if isinstance(values, np.ndarray):
+        values = np.repeat(values, tables.counts)
+    else:
+        values = values.take(pa.array(np.repeat(np.arange(len(values)), tables.counts)))
     return lists([values], np.concatenate([[0], np.cumsum(tables.totals())]))
 
 
@@ -141,13 +148,13 @@ def _some(name: str, column: str, n: int, reduced: Callable[[int, Tables], Table
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= _MOST:
         raise InvalidValue(f"`n` must be an integer from 1 to {_MOST:,}; got {excerpt(n)}.")
     label = f"{name}({column}, {n})"
-    return Bound(partial(_ends, label, name, n, reduced), (column, EVENT_TIME), label)
+    return Bound(partial(_ends, label, name, n, reduced), (column, EVENT_TIME), label, nested=True)
 
 
 def _ends(
     label: str, name: str, n: int, reduced: Callable[[int, Tables], Tables], kind: str, _time: str = "bigint"
 ) -> Aggregate:
-    require(label, ATOMIC, kind, _CAST)
+    require(label, CARRIED, kind, _CAST)
     items = Items(kind, equal_zeros=False)
     joined = Joined(Layout(1 + items.width, items.varied), f"{name} {n} {kind}", reduced=partial(reduced, n))
     gather = partial(by_time, joined, items)

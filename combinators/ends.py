@@ -7,60 +7,63 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import ATOMIC, Array, constant, require, shown
+from combinators._common import ATOMIC, CARRIED, Array, constant, require, shown
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Input
 from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 
 _INT64 = np.iinfo(np.int64)
 # The state of the value in a partial, in the order in which ties are decided.
 _NULL, _VALUE, _NOTHING = 0, 1, 2
-_CAST = "Choose or compute an atomic column first."
-_ORDER = "Order by one of these: cast it, or compute a rank first."
-ORDERED = ("boolean", *INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
-"""The kinds of `by` columns: those that are numbers in a partial."""
+_CAST = "Choose or compute a column of one of these first."
+_ORDER = "Order by one of these: cast it, or take a field of it."
 
 
 def first(column: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the smallest event time; ties: the smaller value.
 
-    Null is the smallest value and NaN the largest. A null at the smallest time gives null; no record gives null. The
-    result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType
-    for a column that is not atomic. Reference: Spark's `min_by(column, time)`, which does not define ties.
+    Null is the smallest value and NaN the largest. Structs are ordered field by field, arrays element by element, maps
+    as the arrays of their entries: `first(F.struct("a", "b"))` takes both from one record. A null at the smallest
+    time gives null; no record gives null. The result has the column's kind. Not invertible: 4 combines a window on
+    average, 2 sqrt(n) at worst. Raises InvalidType for a column of intervals or variants. Reference: Spark's
+    `min_by(column, time)`, which does not define ties.
 
     >>> first("x").resolve(("string", "bigint")).partial
     'time bigint, level tinyint, value string'
     """
     label = f"first({column})"
-    return Bound(partial(_by_time, label, False), (column, EVENT_TIME), label).where(where)
+    return Bound(partial(_by_time, label, False), (column, EVENT_TIME), label, nested=True).where(where)
 
 
 def last(column: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the largest event time; ties: the smaller value.
 
-    Null is the smallest value and NaN the largest. A null at the largest time gives null; no record gives null. The
-    result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType
-    for a column that is not atomic. Reference: Spark's `max_by(column, time)`, which does not define ties.
+    Null is the smallest value and NaN the largest. Structs are ordered field by field, arrays element by element, maps
+    as the arrays of their entries: `last(F.struct("a", "b"))` takes both from one record. A null at the largest
+    time gives null; no record gives null. The result has the column's kind. Not invertible: 4 combines a window on
+    average, 2 sqrt(n) at worst. Raises InvalidType for a column of intervals or variants. Reference: Spark's
+    `max_by(column, time)`, which does not define ties.
 
     >>> last("x").resolve(("double", "bigint")).returns
     'double'
     """
     label = f"last({column})"
-    return Bound(partial(_by_time, label, True), (column, EVENT_TIME), label).where(where)
+    return Bound(partial(_by_time, label, True), (column, EVENT_TIME), label, nested=True).where(where)
 
 
 def min_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the smallest `by`; ties: the smaller value.
 
     Records in which `by` is null are left out; NaN is the largest. A null at the smallest `by` gives null; no record
-    gives null. The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst.
-    Raises InvalidType for a column that is not atomic, or for `by` of text, binary or decimals. Reference: Spark's
-    `min_by`, which does not define ties.
+    gives null. The result has the column's kind. Arrays, maps and structs are ordered as for `first`, if `by` is equal:
+    `min_by(F.struct("a", "b"), "by")` takes both from one record. Not invertible: 4 combines a window on average,
+    2 sqrt(n) at worst. Raises InvalidType for a column of intervals or variants, or for `by` that is not atomic.
+    Reference: Spark's `min_by`, which does not define ties.
 
     >>> min_by("x", "y").resolve(("string", "double")).partial
     'by double, level tinyint, value string'
     """
     label = f"min_by({column}, {by})"
-    return Bound(partial(_end_of, label, False), (column, by), label).where(where)
+    return Bound(partial(_end_of, label, False), (column, by), label, nested=True).where(where)
 
 
 def max_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
@@ -74,7 +77,7 @@ def max_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
     'by int, level tinyint, value double'
     """
     label = f"max_by({column}, {by})"
-    return Bound(partial(_end_of, label, True), (column, by), label).where(where)
+    return Bound(partial(_end_of, label, True), (column, by), label, nested=True).where(where)
 
 
 def _by_time(label: str, latest: bool, kind: str, _time: str = "bigint") -> Aggregate:
@@ -82,12 +85,12 @@ def _by_time(label: str, latest: bool, kind: str, _time: str = "bigint") -> Aggr
 
 
 def _end_of(label: str, latest: bool, kind: str, by: str) -> Aggregate:
-    require(label, ORDERED, by, _ORDER)
+    require(label, ATOMIC, by, _ORDER)
     return _end("by", label, latest, kind, by)
 
 
 def _end(name: str, label: str, latest: bool, kind: str, by: str) -> Aggregate:
-    require(label, ATOMIC, kind, _CAST)
+    require(label, CARRIED, kind, _CAST)
     filler = _filler(kind)
     return Aggregate(
         constant((_never(by, latest), _NOTHING, filler)),

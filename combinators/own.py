@@ -34,9 +34,10 @@ def reduce(function: Callable[[Any, Any], Any], column: Input, *, where: Conditi
 def struct(*, where: Condition = None, **results: Bound | Struct) -> Struct:
     """Several results as one struct, with these names: `candle=C.struct(low=C.min("x"), high=C.max("x"))`.
 
-    Each result keeps its own partial and tree. A result that is null makes its field null, never the struct. `where` is
-    a condition on all results, so no field can have this name. Raises InvalidType for an argument that is not a result,
-    InvalidValue for no argument. Reference: Spark's `struct`.
+    Each result keeps its own partial and tree, so its fields may be of different records, also of records at one time:
+    `C.last(F.struct("n", "s"))` takes both from one. A result that is null makes its field null, never the struct.
+    `where` is a condition on all results, so no field can have this name. Raises InvalidType for an argument that is
+    not a result, InvalidValue for no argument. Reference: Spark's `struct`.
 
     >>> list(struct(low=reduce(min, "x"), high=reduce(max, "x")).results)
     ['low', 'high']

@@ -13,13 +13,14 @@ import numpy as np
 
 from combinators._common import AS_NUMBER, ATOMIC, NUMBERS, Array, constant, require, shown, unless_empty
 from combinators._counted import by_time, checked_limit, timed
-from combinators._items import Items, as_doubles, floats
+from combinators._items import Items, as_doubles
 from combinators._tables import Joined, Layout, Limit, Tables, lists
 from combinators.ends import first, last
 from combinators.extremes import max, min
 from combinators.own import struct
 from combinators.sums import sum
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Input, Struct
+from slicing.aggregates.ordered_bytes import floats
 from slicing.errors import InvalidValue, excerpt
 from slicing.windows.time.durations import Duration, microseconds
 

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 import combinators
-from combinators._common import ATOMIC, NUMBERS
+from combinators._common import ATOMIC, CARRIED, NUMBERS
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, Entry, sample_kinds, samples
-from combinators.ends import ORDERED
 from docs import compatibility
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
 from slicing.aggregates.fields import arrow_type, decimal_of, width_of
@@ -55,7 +54,7 @@ HEAD = (
 _WORDS = {
     frozenset(ATOMIC): "any",
     frozenset(NUMBERS): "numbers",
-    frozenset(ORDERED): "numbers, booleans or times",
+    frozenset(CARRIED): "any, also nested",
     frozenset(NUMBERS) - {"decimal(p,s)"} | {"date", "timestamp", "timestamp_ntz"}: "integers, floats, dates, times",
 }
 KINDS: dict[str, Window] = {

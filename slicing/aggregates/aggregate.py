@@ -5,11 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from slicing.aggregates.fields import Field, check_partial, infer_fields, is_exact, parse_fields, parse_results
+from slicing.aggregates.fields import (
+    Field,
+    check_partial,
+    infer_fields,
+    is_exact,
+    kind_of,
+    parse_fields,
+    parse_results,
+    result_kind_of,
+)
 from slicing.aggregates.migration_hints import is_column, refusal, text_of, written
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
@@ -119,7 +128,8 @@ class Aggregate:
     growth: the size of a partial whose binary field holds many things, for `explain`.
     view: the form of fields and values without a numpy type in functions with `columns=True`. "values": Python objects.
         "ranks": int64 ranks in a sorted dictionary, for functions that only compare and select; dates and timestamps
-        are int64 days and microseconds. "limbs": decimals as four int64 arrays of 32 bits, lowest first.
+        are int64 days and microseconds. "limbs": decimals as four int64 arrays of 32 bits, lowest first; arrays, maps
+        and structs as bytes in their order.
     version: the meaning of partials, as a text of your own. Checkpoints keep it, since functions cannot be compared.
         Change it when the meaning of partials changes: a checkpoint with another version is then refused.
     laws: check the laws of `slicing.laws` on a few values when a query is built; False trusts you.
@@ -197,7 +207,7 @@ class Aggregate:
         if self.partial is None:
             check_partial(value)
             return infer_fields(value)
-        fields = parse_fields(self.partial)
+        fields = parse_fields(self.partial, result_kind_of if self.view == "ranks" else kind_of)
         count = len(value) if isinstance(value, tuple) else 1
         if count != len(fields):
             raise InvalidValue(
@@ -243,7 +253,8 @@ class Bound:
     on the type of the input. `label` is its name in messages and in `explain`. `condition` is a boolean column: only
     records in which it is true are aggregated. `unlimited` is the part of a message that names the contents that grow
     without limit if no `limit` is given; this is refused on a stream. `own`: some of the functions are a user's, so
-    they are in the dry run. `call` is the text of the call that made it.
+    they are in the dry run. `nested`: its columns may be arrays, maps and structs. `call` is the text of the call that
+    made it.
     """
 
     source: Aggregate | Callable[..., Aggregate]
@@ -252,9 +263,8 @@ class Bound:
     condition: Condition = None
     unlimited: str = ""
     own: bool = False
+    nested: bool = False
     call: str = field(default="", compare=False)
-
-    nested: ClassVar[bool] = False  # whether its columns may be arrays and structs
 
     def __post_init__(self) -> None:
         for column in self.columns:

@@ -34,6 +34,11 @@ def to_numpy(array: pa.Array, dtype: np.dtype[Any]) -> Array:
     return np.array(array.to_numpy(zero_copy_only=False), dtype=dtype)
 
 
+def cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return an array in the type in which the state stores its kind; times are the same in every zone."""
+    return array if array.type == type_ else array.cast(type_)
+
+
 _UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError)
 
 
@@ -64,13 +69,19 @@ def column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
 
 
 def _lists_to_arrow(items: list[Any], field: Field, label: str) -> pa.Array:
-    """Return an Arrow array of lists; an item is an array, or for structs a tuple of equally long arrays per field."""
+    """Return an Arrow array of lists; an item is an array, or for structs a tuple of equally long arrays per field.
+
+    Items may be Arrow arrays of the elements instead.
+    """
     element, members = str(element_of(field.kind)), members_of(str(element_of(field.kind)))
     null = np.array([item is None for item in items], dtype=bool)
     known = [item for item in items if item is not None]
+    in_arrow = bool(known) and isinstance(known[0], pa.Array)
     lengths = np.zeros(len(items), np.int32)
-    lengths[~null] = [len(item[0] if members else item) for item in known]
-    if members:
+    lengths[~null] = [len(item) if in_arrow or not members else len(item[0]) for item in known]
+    if in_arrow:
+        flat = cast(pa.concat_arrays(known), arrow_type(element))
+    elif members:
         columns = [
             _flat_to_arrow([item[at] for item in known], Field(f"{field.name}.{member.name}", member.kind), label)
             for at, member in enumerate(members)

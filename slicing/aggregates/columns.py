@@ -25,12 +25,20 @@ from slicing.aggregates.arrays import (
 from slicing.aggregates.arrow import column_to_arrow, to_numpy
 from slicing.aggregates.fields import (
     Field,
-    arrow_type,
     decimal_of,
+    is_nested,
     numpy_type,
 )
 from slicing.aggregates.kernel import RETURN, Kernel, as_given
-from slicing.aggregates.ranks import limbs, ranks, ranks_from_arrow, ranks_to_arrow, sorted_dictionary
+from slicing.aggregates.ordered_bytes import encoded
+from slicing.aggregates.ranks import (
+    SortedTypes,
+    limbs,
+    ranks,
+    ranks_from_arrow,
+    ranks_to_arrow,
+    sorted_dictionary,
+)
 from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, raised
 from slicing.profiling import COMBINE, of_stage
 
@@ -56,6 +64,8 @@ class ColumnsKernel(Kernel):
         fixed = [None if at in self._mutable else item for at, item in enumerate(items)]
         self.identity = [_filled(dtype, item) for dtype, item in zip(self.dtypes, fixed, strict=True)]
         self.ranked = [ranks and _is_ranked(field.kind) for field in self.fields]
+        of_fields = zip(self.fields, self.ranked, strict=True)
+        self.dictionary = SortedTypes(tuple(dict.fromkeys(field.kind for field, ranked in of_fields if ranked)))
         if isinstance(aggregate.combine, Fieldwise):
             self.combine_ufuncs = aggregate.combine.ufuncs
         if isinstance(aggregate.invert, Fieldwise):
@@ -105,22 +115,26 @@ class ColumnsKernel(Kernel):
     def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
         arrays = []
         for column, field in zip(self.lower(partials), self.results, strict=True):
-            if dictionary is not None and _is_ranked(field.kind):
+            if dictionary is not None and field.kind in self.dictionary.kinds:
                 null = np.ma.getmaskarray(column)
-                arrays.append(ranks_to_arrow(np.where(null, -1, np.ma.getdata(column)), dictionary))
+                arrays.append(self._values_at(np.where(null, -1, np.ma.getdata(column)), dictionary, field))
             else:
                 arrays.append(column_to_arrow(column, field, self.label))
         return arrays
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
         return [
-            ranks_to_arrow(column, dictionary) if ranked else column_to_arrow(column, field, self.label)
+            self._values_at(column, dictionary, field) if ranked else column_to_arrow(column, field, self.label)
             for column, field, ranked in zip(partials, self.fields, self.ranked, strict=True)
         ]
+
+    def _values_at(self, ranks: Array, dictionary: pa.Array | None, field: Field) -> pa.Array:
+        return self.dictionary.values(ranks_to_arrow(ranks, dictionary), field.kind)
 
     def from_arrow(
         self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
     ) -> tuple[Partials, pa.Array | None]:
+        arrays = list(map(self.dictionary.entries, arrays))
         ranked = [array for array, is_ranked in zip(arrays, self.ranked, strict=True) if is_ranked]
         if ranked and dictionary is None:
             dictionary = sorted_dictionary(ranked)
@@ -144,7 +158,7 @@ class ColumnsKernel(Kernel):
         return columns
 
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
-        dictionary = self.no_dictionary
+        dictionary, arrays = self.no_dictionary, list(map(self.dictionary.entries, arrays))
         if dictionary is not None:
             dictionary = sorted_dictionary([dictionary, *(a for a in arrays if a.type == dictionary.type)])
         shown = []
@@ -155,6 +169,8 @@ class ColumnsKernel(Kernel):
                 value = ranks(array, dictionary)
             elif self.aggregate.view == "ranks" and _value_type(array.type, "ranks") == np.object_:
                 value = ranks(array, sorted_dictionary([array]))
+            elif pa.types.is_nested(array.type):
+                value = to_numpy(encoded(array), np.dtype(np.object_))
             else:
                 value = to_numpy(array, _value_type(array.type, self.aggregate.view))
             if self.aggregate.nulls:
@@ -167,12 +183,13 @@ class ColumnsKernel(Kernel):
     def lengths(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
         found: Array | float = 0.0
         for column, field, ranked in zip(partials, self.fields, self.ranked, strict=True):
-            if not is_varying(field):
+            if not (is_varying(field) or is_nested(field.kind)):
                 continue
             if not ranked:
                 found = found + text_bytes(column.tolist())
             elif dictionary is not None:
-                by_rank = np.asarray(pc.binary_length(dictionary), dtype=np.float64)
+                nested = pa.types.is_nested(dictionary.type)
+                by_rank = np.asarray(pc.binary_length(encoded(dictionary) if nested else dictionary), dtype=np.float64)
                 inside = (column >= 0) & (column < len(by_rank))
                 found = found + 4.0 + (np.append(by_rank, 0.0)[np.where(inside, column, -1)])
         return found
@@ -183,10 +200,7 @@ class ColumnsKernel(Kernel):
 
     @property
     def no_dictionary(self) -> pa.Array | None:
-        for field, ranked in zip(self.fields, self.ranked, strict=True):
-            if ranked:
-                return pa.array([], arrow_type(field.kind))
-        return None
+        return pa.array([], self.dictionary.type) if self.dictionary.kinds else None
 
     @property
     def layout(self) -> str:
@@ -289,7 +303,7 @@ def _filled(dtype: np.dtype[Any], item: Any) -> Array:
 
 
 def _is_ranked(kind: str) -> bool:
-    return kind in ("string", "binary") or decimal_of(kind) is not None
+    return kind in ("string", "binary") or decimal_of(kind) is not None or is_nested(kind)
 
 
 def _cell(argument: Any, index: int) -> Any:

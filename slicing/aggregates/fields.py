@@ -1,7 +1,7 @@
-"""The atomic types of partials, values, keys and results: Spark's names for them, and their Arrow and numpy types.
+"""The types of partials, values, keys and results: Spark's names for them, and their Arrow and numpy types.
 
-A kind is Spark's `simpleString` of an atomic type ("bigint", "decimal(10,2)"). Plans are therefore readable, and this
-module does not need pyspark.
+A kind is Spark's `simpleString` of a type ("bigint", "decimal(10,2)", "array<int>"). Plans are therefore readable, and
+this module does not need pyspark.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ _INFERRED: tuple[tuple[type, str], ...] = (
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _FIXED = re.compile(r"binary\((\d+)\)")
 _ARRAY = re.compile(r"array\s*<(.*)>", re.IGNORECASE | re.DOTALL)
+_MAP = re.compile(r"map\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _STRUCT = re.compile(r"struct\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -99,15 +100,38 @@ def width_of(kind: str) -> int | None:
 
 
 def element_of(kind: str) -> str | None:
-    """Return the kind of the elements of an array, None for other kinds. Only results are nested."""
+    """Return the kind of the elements of an array, None for other kinds."""
     match = _ARRAY.fullmatch(kind)
     return match[1] if match else None
 
 
 def members_of(kind: str) -> tuple[Field, ...] | None:
-    """Return the fields of a struct, None for other kinds. Only results are nested."""
+    """Return the fields of a struct, None for other kinds."""
     match = _STRUCT.fullmatch(kind)
     return tuple(_member(part) for part in _split(match[1])) if match else None
+
+
+def entry_of(kind: str) -> tuple[str, str] | None:
+    """Return the kinds of the keys and the values of a map, None for other kinds."""
+    match = _MAP.fullmatch(kind)
+    parts = _split(match[1]) if match else []
+    return (parts[0], parts[1]) if len(parts) == 2 else None
+
+
+def is_nested(kind: str) -> bool:
+    """Return whether values of a kind are arrays, maps or structs."""
+    return any(pattern.fullmatch(kind) for pattern in (_ARRAY, _MAP, _STRUCT))
+
+
+def over_leaves(kind: str, leaf: Callable[[str], str], name: Callable[[str], str] = str) -> str:
+    """Return a kind with `leaf` applied to the atomic kinds in it, and `name` to the names in structs."""
+    if element := element_of(kind):
+        return f"array<{over_leaves(element, leaf, name)}>"
+    if entry := entry_of(kind):
+        return f"map<{','.join(over_leaves(each, leaf, name) for each in entry)}>"
+    if members := members_of(kind):
+        return f"struct<{','.join(f'{name(each.name)}:{over_leaves(each.kind, leaf, name)}' for each in members)}>"
+    return leaf(kind)
 
 
 def _member(text: str) -> Field:
@@ -117,11 +141,7 @@ def _member(text: str) -> Field:
 
 def ddl_of(kind: str) -> str:
     """Return a kind as DDL for Spark, with the names inside structs quoted: they may have any characters."""
-    if element := element_of(kind):
-        return f"array<{ddl_of(element)}>"
-    if members := members_of(kind):
-        return f"struct<{','.join(f'{in_backquotes(each.name)}:{ddl_of(each.kind)}' for each in members)}>"
-    return kind
+    return over_leaves(kind, str, in_backquotes)
 
 
 def is_exact(kind: str) -> bool:
@@ -133,6 +153,8 @@ def arrow_type(kind: str) -> pa.DataType:
     """Return the Arrow type of a kind."""
     if element := element_of(kind):
         return pa.list_(arrow_type(element))
+    if entry := entry_of(kind):
+        return pa.map_(*map(arrow_type, entry))
     if members := members_of(kind):
         return pa.struct([(member.name, arrow_type(member.kind)) for member in members])
     if width := width_of(kind):
@@ -149,12 +171,8 @@ def numpy_type(kind: str) -> np.dtype[Any]:
 
 
 def result_kind_of(text: str) -> str:
-    """Return the kind of a result's type: atomic, an array or a struct. Raises InvalidValue for others."""
-    if element := element_of(text.strip()):
-        return f"array<{result_kind_of(element)}>"
-    if members := members_of(text.strip()):
-        return f"struct<{','.join(f'{member.name}:{result_kind_of(member.kind)}' for member in members)}>"
-    return kind_of(text)
+    """Return the kind of a type, which may be an array, a map or a struct. Raises InvalidValue for other types."""
+    return over_leaves(text.strip(), kind_of)
 
 
 def parse_results(ddl: str) -> tuple[Field, ...]:

@@ -18,6 +18,7 @@ from slicing.aggregates.aggregate import Aggregate, Fieldwise
 from slicing.aggregates.arrays import Array, Partials, is_varying
 from slicing.aggregates.fields import (
     arrow_type,
+    is_nested,
     width_of,
 )
 from slicing.aggregates.ranks import union
@@ -134,8 +135,8 @@ class Kernel:
 
     def sizes(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
         """Return the approximate bytes of each partial in Arrow; one number if all partials have the same size."""
-        fixed = sum(float(arrow_type(field.kind).bit_width // 8 or 1) for field in self.fields if not is_varying(field))
-        return fixed + self.lengths(partials, dictionary)
+        fixed = [field.kind for field in self.fields if not (is_varying(field) or is_nested(field.kind))]
+        return sum(float(arrow_type(kind).bit_width // 8 or 1) for kind in fixed) + self.lengths(partials, dictionary)
 
     def lengths(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
         """Return the bytes of text and binaries in each partial; dictionary values count only if it is given.

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.arrays import Array, Partials, is_varying
+from slicing.aggregates.arrow import cast
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.record_file import RecordFile
@@ -205,11 +206,6 @@ class RecordKernel(RecordsKernel):
         self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
     ) -> tuple[Partials, pa.Array | None]:
         return self.singles(arrays)
-
-
-def cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return an array in the type in which the state stores its kind; times are the same in every zone."""
-    return array if array.type == type_ else array.cast(type_)
 
 
 def times_of(records: pa.Array, at: int) -> Array:

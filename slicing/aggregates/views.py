@@ -10,10 +10,14 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
-from slicing.aggregates.fields import decimal_of, numpy_type
+from slicing.aggregates.arrow import to_numpy
+from slicing.aggregates.fields import arrow_type, decimal_of, is_nested, numpy_type
 from slicing.aggregates.nested import mapped
+from slicing.aggregates.ordered_bytes import encoded
+from slicing.aggregates.ranks import ranks, sorted_dictionary
 
 Record: TypeAlias = tuple[Any, ...]
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -27,8 +31,8 @@ def as_arrays(
     columns = list(zip(*rows, strict=True))
     arrays = []
     for values, kind, name in zip(columns, kinds, names, strict=True):
-        known = {item for other, own in zip(columns, kinds, strict=True) if own == kind for item in other} - {None}
-        array = _view(values, kind, "ranks" if name == EVENT_TIME else aggregate.view, sorted(known))
+        same = [other for other, own in zip(columns, kinds, strict=True) if own == kind]
+        array = _view(values, kind, "ranks" if name == EVENT_TIME else aggregate.view, same)
         if aggregate.nulls:
             array = mapped(array, partial(np.ma.MaskedArray, mask=[value is None for value in values]))
         arrays.append(array)
@@ -36,13 +40,21 @@ def as_arrays(
     return [tuple(mapped(array, take) for array in arrays) for take in single]
 
 
-def _view(values: Sequence[Any], kind: str, view: str, dictionary: Sequence[Any]) -> Any:
-    """Return a column of values in the form of the view; cells of nulls have undefined values."""
+def _view(values: Sequence[Any], kind: str, view: str, same: Sequence[Sequence[Any]]) -> Any:
+    """Return a column of values in the form of the view; cells of nulls have undefined values.
+
+    `same` are the columns whose values are in one dictionary with it.
+    """
+    if is_nested(kind):
+        array = pa.array(values, arrow_type(kind))
+        ranked = view == "ranks"
+        return ranks(array, sorted_dictionary([array])) if ranked else to_numpy(encoded(array), np.dtype(np.object_))
     decimal = decimal_of(kind)
     if view == "limbs" and decimal:
         return _limbs([0 if value is None else _unscaled(value, decimal[1]) for value in values])
     if view == "ranks" and (decimal or kind in ("string", "binary")):
-        return array_of([-1 if value is None else dictionary.index(value) for value in values], "bigint", False)
+        known = sorted({item for column in same for item in column} - {None})
+        return array_of([-1 if value is None else known.index(value) for value in values], "bigint", False)
     if view != "values":
         values = [_number(value) for value in values]
     as_numbers = view == "ranks" or kind in ("date", "timestamp", "timestamp_ntz")

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
+from slicing.aggregates.ordered_bytes import encoded
 from slicing.assembly.results import Windows, null_if_incomplete, show_window
 from slicing.content.block import Shape, encode_keys
 
@@ -83,8 +84,8 @@ def _lowered(shape: Shape, number: int, windows: Windows) -> list[pa.Array]:
 
 def _one_nan(array: pa.Array) -> pa.Array:
     if pa.types.is_nested(array.type):
-        # pyarrow cannot dictionary-encode lists. Equal values have equal text, and NaN equals NaN.
-        return pa.array([None if item is None else repr(item) for item in array.to_pylist()], pa.string())
+        # pyarrow cannot dictionary-encode lists. Equal values have equal bytes, and NaN equals NaN.
+        return encoded(array)
     if not pa.types.is_floating(array.type):
         return array
     # pyarrow's dictionary encoding distinguishes NaNs of different bits.

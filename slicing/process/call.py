@@ -26,7 +26,7 @@ class Processed(Bound):
 
     rows: tuple[Field, ...] = field(kw_only=True)
 
-    nested = True
+    nested: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:

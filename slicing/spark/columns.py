@@ -6,6 +6,7 @@ JVM rebuilds timestamps, dates, structs and `window` from them, at a hundredth o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +16,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.conversions import as_atomic
-from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of, result_kind_of
+from slicing.aggregates.fields import (
+    FLOATS,
+    Field,
+    element_of,
+    entry_of,
+    kind_of,
+    members_of,
+    result_kind_of,
+)
 from slicing.column_names import in_backquotes
 from slicing.errors import InvalidType, Remedy, Topic
+from slicing.stages.flat import physical
 
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
@@ -85,11 +95,30 @@ def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
 
 
 def nested_kind_of_type(data_type: T.DataType, name: str) -> str:
-    """Return the kind of an atomic type, an array or a struct. Raises InvalidType, with the remedy, for other types."""
-    if isinstance(data_type, (T.ArrayType, T.StructType)):
-        with suppress(ValueError):
-            return result_kind_of(data_type.simpleString())
-    return kind_of_type(data_type, name, "column")
+    """Return the kind of an atomic or nested type. Raises InvalidType, with the remedy, for other types."""
+    if not isinstance(data_type, (T.ArrayType, T.MapType, T.StructType)):
+        return kind_of_type(data_type, name, "column")
+    if odd := next(filter(re.compile(r"[:,<>()]|^\s|\s$").search, _names_in(data_type)), None):
+        raise InvalidType(
+            f"column `{name}` has a field `{odd}`, and names in structs have none of `:,<>()`, and no spaces at their "
+            'ends, here. Rename it, for example with `.cast("struct<n:bigint,s:string>")`.'
+        )
+    with suppress(ValueError):
+        return result_kind_of(data_type.simpleString())
+    raise InvalidType(
+        f"column `{name}` has type {data_type.simpleString()}, in which a type cannot be used here. ",
+        Remedy(Topic.COLUMN, "Leave it out, or cast it to an atomic type first."),
+    )
+
+
+def _names_in(data_type: T.DataType) -> Iterator[str]:
+    """Yield the names of the fields of all structs in a type."""
+    for field in data_type.fields if isinstance(data_type, T.StructType) else ():
+        yield field.name
+        yield from _names_in(field.dataType)
+    for name in ("elementType", "keyType", "valueType"):
+        if isinstance(inner := getattr(data_type, name, None), T.DataType):
+            yield from _names_in(inner)
 
 
 def _leaves(column: Column, name: str, data_type: T.DataType) -> Iterator[tuple[Column, Field]]:
@@ -115,8 +144,13 @@ def _rebuild(data_type: T.DataType, leaves: Iterator[Column]) -> Column:
 
 def logical(column: Column, kind: str) -> Column:
     """Return the column of type `kind` from its Arrow form: timestamps from microseconds, dates from days."""
+    if physical(kind) == kind:
+        return column
     if element := element_of(kind):
         return F.transform(column, lambda item: logical(item, element))
+    if entry := entry_of(kind):
+        entries = logical(F.map_entries(column), f"array<struct<key:{entry[0]},value:{entry[1]}>>")
+        return F.map_from_entries(entries)
     if members := members_of(kind):
         fields = [logical(column.getField(member.name), member.kind).alias(member.name) for member in members]
         return F.when(column.isNotNull(), F.struct(*fields))

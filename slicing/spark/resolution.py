@@ -188,11 +188,11 @@ class Resolution:
     def kinds(self) -> dict[str, str]:
         """The kinds of the input columns of results, by name."""
         schema = self.schema
-        nested = {column for bound in self.results.values() if bound.nested for column in bound.inputs}
+        plain = {column for bound in self.results.values() if not bound.nested for column in bound.inputs}
         return {
-            name: nested_kind_of_type(schema[name].dataType, name)
-            if name in nested
-            else kind_of_type(schema[name].dataType, name, "column")
+            name: kind_of_type(schema[name].dataType, name, "column")
+            if name in plain
+            else nested_kind_of_type(schema[name].dataType, name)
             for name in self.value_columns
         }
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from slicing.aggregates.fields import Field, arrow_type, ddl_of, element_of, members_of, width_of
+from slicing.aggregates.fields import Field, arrow_type, ddl_of, over_leaves, width_of
 
 START, STOP, FAMILY = "start", "stop", "family"
 """The start and the end of a window, and the number of its family; for a late row, the start of its slice instead."""
@@ -50,11 +50,7 @@ def numbered(prefix: str, items: Iterable[Item], first: int = 0) -> dict[str, It
 
 def physical(kind: str) -> str:
     """Return the type in which values of a type are passed to the JVM."""
-    if element := element_of(kind):
-        return f"array<{physical(element)}>"
-    if members := members_of(kind):
-        return f"struct<{','.join(f'{member.name}:{physical(member.kind)}' for member in members)}>"
-    return "binary" if width_of(kind) else _PHYSICAL.get(kind, kind)
+    return over_leaves(kind, lambda leaf: "binary" if width_of(leaf) else _PHYSICAL.get(leaf, leaf))
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,7 @@ COMBINATORS_MAY_IMPORT = {
     "slicing.aggregates.fields",
     "slicing.aggregates.conversions",
     "slicing.aggregates.migration_hints",
+    "slicing.aggregates.ordered_bytes",
     "slicing.content.hashing",
     "slicing.errors",
     "slicing.hints",

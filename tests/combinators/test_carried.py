@@ -1,0 +1,210 @@
+"""Values that are kept whole: arrays, maps and structs, and every atomic order of `min_by` and `max_by`."""
+
+import datetime as dt
+import random
+from collections import defaultdict
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import Case, hopping, results, windows_of
+from scenarios.kind import PARTIALS, RECORDS
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
+from test_more_combinators import EMISSIONS, random_records
+
+import combinators as C
+from combinators._common import ANY_NESTED, CARRIED
+from combinators.catalogue import CATALOGUE, MORE
+from slicing.aggregates import laws
+from slicing.aggregates.aggregate import EVENT_TIME
+from slicing.aggregates.fields import Field, arrow_type
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.assembling import assemble
+from slicing.content.block import Shape, encode_keys
+from slicing.content.codec import decode, encode
+from slicing.content.folding import fold, from_records
+from slicing.content.sizes import memory, row_sizes
+from slicing.errors import InvalidType
+
+ENTRIES = [entry for entry in (*CATALOGUE, *MORE) if ANY_NESTED in entry.kinds]
+KIND = "struct<n:bigint,s:string>"
+VALUES = {
+    KIND: [
+        {"n": 5, "s": "x"},
+        {"n": 1, "s": "z"},
+        {"n": 1, "s": "a"},
+        {"n": None, "s": "a"},
+        {"n": 1, "s": None},
+    ],
+    "array<string>": [["a"], [], ["a", "b"], [None], ["b"], ["a", ""]],
+    "map<string,double>": [[("a", 1.0)], [("b", 1.0), ("a", 2.0)], [], [("a", None)], [("a", 1.0), ("b", 0.5)]],
+    "struct<at:timestamp,m:map<string,array<date>>>": [
+        {"at": dt.datetime(2024, 5, 1, tzinfo=dt.UTC), "m": [("k", [dt.date(2024, 5, 1), None])]},
+        {"at": dt.datetime(1960, 5, 1, tzinfo=dt.UTC), "m": None},
+        {"at": None, "m": []},
+    ],
+}
+ORDERS = {
+    "bigint": [3, -1, 7, None],
+    "double": [0.5, -3.0, 1e6, None],
+    "decimal(10,2)": [Decimal("9.00"), Decimal("10.00"), Decimal("-3.50"), None],
+    "string": ["9", "10", "", None],
+    "binary": [b"9", b"10", b"", None],
+    "date": [dt.date(2024, 5, 1), dt.date(1969, 1, 1), None],
+    "timestamp": [dt.datetime(2024, 5, 1, tzinfo=dt.UTC), dt.datetime(1969, 1, 1, tzinfo=dt.UTC), None],
+}
+FAMILY, ATOMIC_VALUES = hopping(5, 10), {"bigint": [4, 2, None, 9], "string": ["b", "a", None, "ab"]}
+
+
+def order(value):
+    """Null first, then field by field, element by element, entry by entry."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
+    return (0,) if value is None else (1, value) if inner is None else (1, *map(order, inner))
+
+
+def drawn(kind, by="bigint", seed=1):
+    """Records (instant, value, order) of one key, many at one time and with one order."""
+    rng = random.Random(f"{kind} {by} {seed}")
+    values = [*VALUES.get(kind, ()), *ATOMIC_VALUES.get(kind, ()), None]
+    return [(rng.randrange(120), rng.choice(values), rng.choice(ORDERS[by])) for _ in range(150)]
+
+
+def through(bound, kinds, records, tree):
+    """The results by start of windows, of records in two blocks that have been stored."""
+    shape = Shape(FAMILY, (Field("k", "bigint"),), (kernel("r", bound.resolve(kinds)),))
+    blocks = []
+    for some in (records[::2], records[1::2]):
+        times = pa.array([time for time, *_ in some], pa.int64())
+        codes, names = encode_keys(pa.table({"k0": pa.array([7] * len(some), pa.int64())}))
+        columns = {EVENT_TIME: times}
+        columns |= {c: pa.array([row[1 + at] for row in some], arrow_type(kinds[at])) for at, c in enumerate("xy")}
+        given = [columns[name] for name in bound.columns]
+        block = from_records(shape, FAMILY.slice_at(np.asarray(times)), codes, names, [given])
+        assert memory(shape, block) > 0
+        assert np.all(np.asarray(row_sizes(shape, block)) > 0)
+        blocks.append(decode(shape, encode(shape, block)))
+    found = results(shape, assemble(shape, [tree], fold(shape, blocks)))
+    return {window: result for (_, window), (_, result) in found.items()}
+
+
+def held(records):
+    found = defaultdict(list)
+    for record in records:
+        for window in windows_of(FAMILY, record[0]):
+            found[window].append(record)
+    return found
+
+
+def end(records, last, place):
+    known = [record for record in records if record[place] is not None]
+    ends = sorted({record[place] for record in known})
+    tied = [record[1] for record in known if record[place] == ends[-1 if last else 0]]
+    return min(tied, key=order, default=None)
+
+
+def listed(records):
+    known = [record for record in records if record[1] is not None]
+    return [value for _, value, _ in sorted(known, key=lambda record: (record[0], order(record[1])))]
+
+
+TRUTHS = {
+    "first": lambda records: end(records, False, 0),
+    "last": lambda records: end(records, True, 0),
+    "min_by": lambda records: end(records, False, 2),
+    "max_by": lambda records: end(records, True, 2),
+    "collect_list": listed,
+    "first_n": lambda records: listed(records)[:3],
+    "last_n": lambda records: listed(records)[-3:],
+}
+
+
+def test_what_keeps_values_whole():
+    assert {entry.name for entry in ENTRIES} == TRUTHS.keys()
+    assert all(entry.kinds == CARRIED for entry in ENTRIES)
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_results_are_those_of_all_records(entry, kind):
+    by = "double" if entry.others else "bigint"
+    records = drawn(kind, by)
+    for tree in ("recompute", "three_layer"):
+        found = through(entry.of("x", "y"), (kind, by), records, tree)
+        assert found == {window: TRUTHS[entry.name](some) for window, some in held(records).items()}, tree
+
+
+@pytest.mark.parametrize("kind", [KIND, "bigint", "string"])
+@pytest.mark.parametrize("by", ORDERS)
+@pytest.mark.parametrize("name", ["min_by", "max_by"])
+def test_every_atomic_order(name, by, kind):
+    records = drawn(kind, by)
+    found = through(getattr(C, name)("x", "y"), (kind, by), records, "three_layer")
+    assert found == {window: TRUTHS[name](some) for window, some in held(records).items()}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_laws(entry, kind):
+    bound = entry.of("x", "y")
+    by_time = EVENT_TIME in bound.columns
+    records = [(value, time if by_time else by) for time, value, by in drawn(kind, "double")[:12]]
+    found = laws.check(bound, records, kinds=(kind, "bigint" if by_time else "double"), rounds=10)
+    assert found is None, str(found)
+
+
+@pytest.mark.parametrize("by", ORDERS)
+def test_laws_of_every_order(by):
+    records = [(value, by) for _, value, by in drawn(KIND, by)[:12]]
+    for combinator in (C.min_by, C.max_by):
+        found = laws.check(combinator("x", "y"), records, kinds=(KIND, by), rounds=10)
+        assert found is None, str(found)
+
+
+def named(values):
+    return [{"n": value, "s": str(value)} for value in values]
+
+
+def structs(column):
+    return pa.StructArray.from_arrays([column, column.cast(pa.string())], ["n", "s"])
+
+
+STREAMED = [
+    Case(C.last("x").resolve((KIND, "bigint")), lambda times: named(times and [max(times)])[0], structs, timed=True),
+    Case(C.first_n("x", 2).resolve((KIND, "bigint")), lambda times: named(sorted(times)[:2]), structs, timed=True),
+    Case(C.collect_list("x").resolve((KIND, "bigint")), lambda times: named(sorted(times)), structs, timed=True),
+]
+"""Records whose value is their time."""
+
+
+@pytest.mark.parametrize("name", ["eager", "close", "update", "change", "counted"])
+def test_streams_are_right_in_every_micro_batch(name):
+    emission = EMISSIONS[name]
+    content, grace = RECORDS if name == "eager" else PARTIALS, 2000 if emission.fires_late else 0
+    rng, one = np.random.default_rng(5), Scenario(Even.of(8, 1), emission, grace, content, STREAMED)
+    newest, rows = 5000, 0
+    for step in range(6):
+        newest += int(rng.integers(0, 4000))
+        records = [(time, key, time) for time, key in random_records(rng, one.family, newest, 8)]
+        rows += len(one.step(records, newest // 1000 - 3, now=step * 1000))
+    assert rows > 10
+
+
+def test_partials_are_typed():
+    both = C.last("x").resolve(("struct<n:bigint,s:array<date>>", "bigint"))
+    assert both.partial == "time bigint, level tinyint, value struct<n:bigint,s:array<date>>"
+    assert both.returns == "struct<n:bigint,s:array<date>>"
+    assert C.max_by("x", "y").resolve(("map<string,int>", "decimal(10,2)")).partial == (
+        "by decimal(10,2), level tinyint, value map<string,int>"
+    )
+
+
+def test_orders_and_values_that_are_not_taken():
+    with pytest.raises(
+        InvalidType, match=r"`max_by\(x, y\)` takes a column of one of .*; got struct<n:int>\. Order by"
+    ):
+        C.max_by("x", "y").resolve(("int", "struct<n:int>"))
+    for other in (C.max, C.min, C.mode, C.collect_set, C.count_distinct):
+        with pytest.raises(InvalidType, match="got struct<n:int>"):
+            other("x").resolve(("struct<n:int>",))
