@@ -394,7 +394,7 @@ def test_floats_are_compared_as_floats(kind):
 def test_only_numbers_are_within_a_delta(kind):
     """The query is refused when it is built, before `aggregate` as before `process`."""
     for function in (listed, {"orders": C.count()}):
-        with pytest.raises(InvalidType, match=rf"`within_delta\('v', 5\)` compares numbers; `v` is {kind}\. Compute"):
+        with pytest.raises(InvalidType, match=rf"`within_delta\('v', 5\)` compares numbers; `v` is {kind}\. Take a"):
             Play(tumbling("1 minute"), function, LISTED, evict=[within_delta("v", 5)], kinds=(("v", kind),))
     options = {"trigger": on_update(), "after": [within_delta("v", 5)], "kinds": (("v", kind),)}
     with pytest.raises(InvalidType, match="compares numbers"):
