@@ -253,10 +253,11 @@ class Definition:
     ) -> DataFrame:
         """Return a bounded DataFrame of windows that are looked up in the checkpoint of a stream, which may be running.
 
-        The columns are those of bounded input, then `as_of`, the micro-batch and its watermark, and `closed`, whether
-        that watermark has closed the window. Everything is read during this call, from one committed micro-batch:
-        `batch`, by default the last one. If the query removes the last one meanwhile, the lookup is repeated once with
-        the one that is then the last; a `batch` that it removes meanwhile is an error. Triggers have no effect.
+        The columns are those of bounded input, then `as_of`, the micro-batch and its watermark (with `idle` that of the
+        bucket of the key), and `closed`, whether that watermark has closed the window. Everything is read during this
+        call, from one committed micro-batch: `batch`, by default the last one. If the query removes the last one
+        meanwhile, the lookup is repeated once with the one that is then the last; a `batch` that it removes meanwhile
+        is an error. Triggers have no effect.
 
         `keys` are values, tuples if there are several key columns, or a DataFrame of these columns. `starts` are the
         first and the last instant at which windows may start, as in `warm`, both included; None means no limit.
@@ -299,7 +300,8 @@ class Definition:
         """Return a bounded DataFrame of the partials of slices in the checkpoint of a stream, which may be running.
 
         The columns are those of `partials()`, then `as_of`: the micro-batch that was read, its watermark, `until` and
-        `known_from`. Windows that end by `until` have closed there; it is null if none has. From `known_from` on the
+        `known_from`. Windows that end by `until` have closed there; it is null if none has. With `idle` it may differ
+        from key to key, and `warm` then refuses the table unless it is given `until`. From `known_from` on the
         state has all slices; it is null if none has been removed. Slices may be open, closed or retained; they begin
         and end where stored slices do, so slices that `tail=` has merged are as long as a tail. A slice that lacks
         records is left out, or those of a result if the result was added later. `warm(partials=...)` and

@@ -133,7 +133,7 @@ class LookupRequest:
         kept = self._pages(state, texts).mapInArrow(function, struct_of(self._flat.schema)).localCheckpoint()
         answered = kept.where(F.col(flat.CAUSE) == ANSWERED).select(flat.START).toArrow()[0]
         _check_answered(answered, texts)
-        return self._rows(kept.where(F.col(flat.CAUSE).isNull()), state, state.texts)
+        return self._rows(kept.where(F.col(flat.CAUSE).isNull()), state)
 
     def _of_few_partitions(self, state: State) -> tuple[pa.Table, Mapping[int, str]] | None:
         """The pages and headers of the buckets of the keys, read from their partitions only, in one job.
@@ -167,20 +167,15 @@ class LookupRequest:
         _check_answered(found.filter(pc.equal(found[flat.CAUSE], ANSWERED))[flat.START], texts)
         windows = found.filter(pc.is_null(found[flat.CAUSE]))
         rows = state.spark.createDataFrame(windows, struct_of(self._flat.schema))
-        return self._rows(rows, state, texts)
+        return self._rows(rows, state)
 
     # Rows of the answer.
 
-    def _rows(self, windows: DataFrame, state: State, headers: Mapping[int, str]) -> DataFrame:
-        as_of = F.struct(*read_from(state.batch, watermark_of(headers)))
+    def _rows(self, windows: DataFrame, state: State) -> DataFrame:
+        as_of = F.struct(*read_from(state.batch, F.col(flat.WATERMARK)))
         more = [as_of.alias(AS_OF), F.col(CLOSED).alias(IS_CLOSED)]
         more += [F.timestamp_micros(F.col(KNOWN)).alias(KNOWN_FROM)] if self.look.incomplete else []
         return windows.select(*self.shown.row_columns(), *more)
-
-
-def watermark_of(headers: Mapping[int, str]) -> int:
-    """Return the watermark of a micro-batch in microseconds, the largest of its buckets; 0 if there is none."""
-    return max((header_of(label, text).watermark for label, text in headers.items()), default=0)
 
 
 def _check_answered(answered: pa.ChunkedArray, headers: Mapping[int, str]) -> None:

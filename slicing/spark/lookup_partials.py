@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +28,10 @@ from slicing.spark.lookup import (
     keys_of,
     session_of,
     shown_by,
-    watermark_of,
 )
 from slicing.spark.partials import of_slices
 from slicing.spark.query import Query
+from slicing.stages.flat import WATERMARK
 from slicing.stages.looking import KNOWN
 from slicing.stages.looking_slices import LookUpSlices
 from slicing.state.format.buckets import Buckets
@@ -46,10 +45,10 @@ class PartialsRequest(LookupRequest):
 
     reads = LookUpSlices
 
-    def _rows(self, windows: DataFrame, state: State, headers: Mapping[int, str]) -> DataFrame:
-        watermark = watermark_of(headers)
+    def _rows(self, windows: DataFrame, state: State) -> DataFrame:
+        watermark = F.col(WATERMARK)
         until = instant(watermark - self.query.grace).alias(UNTIL)
-        known = F.timestamp_micros(F.when(F.col(KNOWN) > 0, F.col(KNOWN))).alias(KNOWN_FROM)
+        known = instant(F.col(KNOWN)).alias(KNOWN_FROM)
         as_of = F.struct(*read_from(state.batch, watermark), until, known)
         return of_slices(windows.select(*self.shown.row_columns(), as_of.alias(AS_OF)))
 

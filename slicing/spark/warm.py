@@ -106,6 +106,13 @@ def _where_left(looked_up: AsOf | None) -> int:
             "`until` says where the history ends; only a table of `lookup_partials` that has slices says so itself. "
             'Give for example until="2026-03-01T00:00:00+00:00".'
         )
+    if looked_up.until != looked_up.all_until:
+        raise InvalidValue(
+            "a query goes on where the windows of all keys have closed up to one instant. With `.idle(...)` some keys "
+            f"were ahead: theirs have closed until {show_instant(looked_up.until or 0)}, those of others until "
+            f"{show_instant(looked_up.all_until or 0)}. Look up another micro-batch, in which all of them have the "
+            "watermark of the stream: `lookup_partials(checkpoint, batch=...)`."
+        )
     return looked_up.until or _FIRST
 
 

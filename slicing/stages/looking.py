@@ -96,12 +96,15 @@ def pages_looked_up(head: Header) -> set[str]:
 
 @dataclass(frozen=True)
 class LookupFlat(Flat):
-    """The columns of lookups: those of bounded input, whether the window has closed, and since when it is complete."""
+    """The columns of lookups: those of bounded input, and of the state of their bucket.
+
+    These say whether the window has closed, since when it is complete, and the watermark of the bucket.
+    """
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """Return the columns in order."""
-        return (*super().fields, Field(CLOSED, "boolean"), Field(KNOWN, "bigint"))
+        return (*super().fields, Field(CLOSED, "boolean"), Field(KNOWN, "bigint"), Field(flat.WATERMARK, "bigint"))
 
     @classmethod
     def of(cls, columns: Flat) -> LookupFlat:
@@ -149,8 +152,10 @@ class LookUp:
 
     def answer(self, label: int, pages: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a bucket, and one row that says that the bucket has answered."""
-        for table in self.rows(self._opened(label, pages)):
-            yield from self.flat.completed(table).to_batches()
+        bucket = self._opened(label, pages)
+        for table in self.rows(bucket):
+            watermark = pa.array(np.full(len(table), bucket.head.watermark))
+            yield from self.flat.completed(table.append_column(flat.WATERMARK, watermark)).to_batches()
         done = {flat.START: pa.array([label], pa.int64()), flat.CAUSE: pa.array([ANSWERED], pa.int32())}
         yield from self.flat.completed(pa.table(done)).to_batches()
 

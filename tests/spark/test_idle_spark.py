@@ -40,10 +40,10 @@ def test_a_window_closes_without_input_and_refuses_what_comes_then(spark, tmp_pa
 def test_a_bucket_without_records_is_idle_beside_one_with_them(spark, tmp_path):
     write([table([record(world, START) for world in range(1, 33)])], tmp_path / "in")
     windows = group_by(source(spark, tmp_path / "in"), "world").window(tumbling("4 seconds"), time="ts")
-    frame = windows.idle(after="2 seconds").aggregate(records=C.count())
-    query = (
-        frame.writeStream.format("memory").queryName("idle_beside").trigger(processingTime="200 milliseconds").start()
-    )
+    definition = windows.idle(after="2 seconds").retain("1 hour").define(held=C.count())
+    writer = definition.dataframe().writeStream.format("memory").queryName("idle_beside")
+    writer = writer.option("checkpointLocation", str(tmp_path / "state"))
+    query = writer.trigger(processingTime="200 milliseconds").start()
     number, next_file = 1, 0.0
 
     def closed():
@@ -58,6 +58,16 @@ def test_a_bucket_without_records_is_idle_beside_one_with_them(spark, tmp_path):
         until(closed)
     finally:
         query.stop()
+    rows = definition.lookup(str(tmp_path / "state")).collect()
+    assert all(row.closed == (row.window.end <= row.as_of.watermark) for row in rows)
+    assert {row.world: row.closed for row in rows}[99] is False
+    assert len({row.as_of.watermark for row in rows}) > 1
+    partials = definition.lookup_partials(str(tmp_path / "state"))
+    assert {row.as_of.watermark for row in partials.collect()} == {row.as_of.watermark for row in rows}
+    with pytest.raises(InvalidValue, match=r"some keys were ahead: theirs have closed until .*batch=\.\.\.\)"):
+        definition.warm(partials=partials)
+    one = partials.where("world = 99")
+    assert "warm(partials=df)" in repr(definition.warm(partials=one))
 
 
 def _late(progress):
