@@ -264,8 +264,9 @@ class Definition:
         `latest=True` returns, for each key, the first window that holds its newest record. `windows` replaces the
         windows of the definition; their edges must be edges of stored slices, and by name they form one wide row. A
         window is left out if some of its slices have been removed; with `incomplete=True` it is included, and
-        `known_from` is the time from which its records are known. `operator` is the number of the stateful operator, if
-        the query has several windowed aggregations.
+        `known_from` is the time from which its records are known. With `keys`, `starts` or `latest=True` there is
+        `known_from` as well, and a named window that is not whole has a row of nulls. `operator` is the number of the
+        stateful operator, if the query has several windowed aggregations.
 
         Cost: Spark reads the state of all partitions, or for few keys only their partitions, if these have a snapshot.
         This takes about a second and does not slow the query down. Raises InvalidValue, InvalidType, StateMismatch, and

@@ -21,7 +21,7 @@ from slicing.content.block import Block, Shape, empty
 from slicing.content.memory import Remembered
 from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
-from slicing.engines.looking import Look, Pieces, StoredSlices
+from slicing.engines.looking import Look, Pieces, StoredSlices, Unknown
 from slicing.engines.trigger_state import OF_PAIRS, check_state, renew_state
 from slicing.engines.wide_rows import check_lacking, step_separately, step_together
 from slicing.profiling import ASSEMBLE, of_stage
@@ -70,6 +70,9 @@ class OpenBucket(Protocol):
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, with the records so far. This does not change the state."""
+
+    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
+        """Yield the windows that a lookup names and that are not whole, without those that it has `emitted`."""
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""
@@ -121,6 +124,10 @@ class Around:
     def forgotten(self) -> pa.Table:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
         return self.engine.forgotten()
+
+    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
+        """Yield the windows that a lookup names and that are not whole, without those that it has `emitted`."""
+        return self.engine.unknown(asked, emitted)
 
     def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
         """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
@@ -320,6 +327,10 @@ class Bucket:
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, with the records so far. This does not change the state."""
         raise NotImplementedError
+
+    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
+        """Yield nothing: records decide which windows there are, or windows that are not open are not kept."""
+        return iter(())
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""

@@ -45,6 +45,7 @@ class Look:
     latest: only the first window of each key that holds its newest record.
     incomplete: also windows some of whose slices have been removed; their results are of the remaining slices.
     other: windows other than those of the query.
+    unknown: also windows that are named, by their starts or as the latest of a key, and are not whole.
     """
 
     keys: pa.Table | None = None
@@ -52,6 +53,7 @@ class Look:
     latest: bool = False
     incomplete: bool = False
     other: Other | None = None
+    unknown: bool = False
 
     def of_keys(self, block: Block) -> Block:
         """Return the rows of the keys that are looked up."""
@@ -102,6 +104,20 @@ class StoredSlices:
     rows: Block
     ends: Array
     known: int
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Windows of one family, and the codes of their keys into `names`; `known` is from when on their records are known.
+
+    All arrays are `int64[n]`, and `known` is in microseconds.
+    """
+
+    family: int
+    windows: Array
+    keys: Array
+    names: pa.Table
+    known: Array
 
 
 def _narrowed(block: Block, keys: pa.Table) -> Block:

@@ -17,7 +17,7 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
 from slicing.engines.bucket import Around, Bucket, OpenBucket
-from slicing.engines.looking import Look, Pieces
+from slicing.engines.looking import Look, Pieces, Unknown
 from slicing.triggers.lateness import Late
 
 
@@ -49,6 +49,10 @@ class RecutBucket(Around):
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, with the records so far. This does not change the state."""
         return self.engine.look(self._recut(asked))
+
+    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
+        """Yield the windows that a lookup names and that are not whole, without those that it has `emitted`."""
+        return self.engine.unknown(self._recut(asked), emitted)
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows that are looked up. This does not change the state."""

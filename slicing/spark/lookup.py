@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,6 +62,9 @@ MAX_SEPARATE_PARTITIONS = 4
 """Up to this number of partitions are read one by one, each from its newest snapshot on; otherwise all are read."""
 
 
+Found: TypeAlias = tuple[pa.Table, Mapping[int, str], tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class LookupRequest:
     """The checked arguments of a lookup. `shown` is the query that makes the rows, as if the input were bounded."""
@@ -87,8 +90,8 @@ class LookupRequest:
     def _flat(self) -> LookupFlat:
         return LookupFlat.of(self.shown.flat)
 
-    def function(self, texts: Mapping[int, str]) -> LookUp:
-        """Return the function that assembles the windows of buckets, given the headers by bucket label."""
+    def function(self, texts: Mapping[int, str], labels: tuple[int, ...] = ()) -> LookUp:
+        """Return the function that assembles windows, given the headers of buckets by label, and all labels."""
         query = self.query
         return self.reads(
             execution_plan=query.execution_plan,
@@ -101,18 +104,19 @@ class LookupRequest:
             flat=self._flat,
             look=self.look,
             headers=texts,
+            labels=labels,
         )
 
     # Reading the state of the keys.
 
-    def found(self, state: State) -> tuple[pa.Table, Mapping[int, str]]:
-        """Return the pages of the buckets of few keys, and their headers by bucket label."""
+    def found(self, state: State) -> Found:
+        """Return the pages of the buckets of few keys, their headers by bucket label, and the labels of all buckets."""
         return self._of_few_partitions(state) or self._of_all(state)
 
-    def _of_all(self, state: State) -> tuple[pa.Table, Mapping[int, str]]:
+    def _of_all(self, state: State) -> Found:
         """As `found`, from all partitions."""
         texts = self._chosen(state.all_texts)
-        return self._pages(state, texts).toArrow(), texts
+        return self._pages(state, texts).toArrow(), texts, tuple(sorted(state.all_texts))
 
     def _chosen(self, texts: Mapping[int, str]) -> Mapping[int, str]:
         """The headers of the buckets of the keys. Each bucket exists from the first micro-batch on."""
@@ -128,14 +132,18 @@ class LookupRequest:
     def _answered_in_workers(self, state: State) -> DataFrame:
         """The rows of many keys, from all partitions, assembled by Spark's workers."""
         texts = self._chosen(state.all_texts)
-        function = self.function(texts)
+        function = self.function(texts, tuple(sorted(state.all_texts)))
         function.check()
-        kept = self._pages(state, texts).mapInArrow(function, struct_of(self._flat.schema)).localCheckpoint()
+        kept = self._pages(state, texts).mapInArrow(function, struct_of(self._flat.schema))
+        if batches := [*function.without_pages()]:
+            others = state.spark.createDataFrame(pa.Table.from_batches(batches), struct_of(self._flat.schema))
+            kept = kept.unionAll(others)
+        kept = kept.localCheckpoint()
         answered = kept.where(F.col(flat.CAUSE) == ANSWERED).select(flat.START).toArrow()[0]
         _check_answered(answered, texts)
         return self._rows(kept.where(F.col(flat.CAUSE).isNull()), state)
 
-    def _of_few_partitions(self, state: State) -> tuple[pa.Table, Mapping[int, str]] | None:
+    def _of_few_partitions(self, state: State) -> Found | None:
         """The pages and headers of the buckets of the keys, read from their partitions only, in one job.
 
         None if there are too many partitions, if one has no usable snapshot, or if the query has other buckets.
@@ -157,12 +165,14 @@ class LookupRequest:
         spread = {canonical(header_of(label, text).buckets) for label, text in texts.items()}
         if sorted(texts) != chosen or spread != {wanted.text}:
             return None  # the checkpoint was written with other buckets
-        return found.filter(pc.is_valid(found["page"])), texts
+        return found.filter(pc.is_valid(found["page"])), texts, known
 
-    def _answered_here(self, pages: pa.Table, texts: Mapping[int, str], state: State) -> DataFrame:
-        function = self.function(texts)
+    def _answered_here(
+        self, pages: pa.Table, texts: Mapping[int, str], known: tuple[int, ...], state: State
+    ) -> DataFrame:
+        function = self.function(texts, known)
         function.check()
-        batches = [*function(pages.to_batches())]
+        batches = [*function(pages.to_batches()), *function.without_pages()]
         found = pa.Table.from_batches(batches) if batches else self._flat.completed(pa.table({}))
         _check_answered(found.filter(pc.equal(found[flat.CAUSE], ANSWERED))[flat.START], texts)
         windows = found.filter(pc.is_null(found[flat.CAUSE]))
@@ -174,7 +184,9 @@ class LookupRequest:
     def _rows(self, windows: DataFrame, state: State) -> DataFrame:
         as_of = F.struct(*read_from(state.batch, F.col(flat.WATERMARK)))
         more = [as_of.alias(AS_OF), F.col(CLOSED).alias(IS_CLOSED)]
-        more += [F.timestamp_micros(F.col(KNOWN)).alias(KNOWN_FROM)] if self.look.incomplete else []
+        more += (
+            [F.timestamp_micros(F.col(KNOWN)).alias(KNOWN_FROM)] if self.look.incomplete or self.look.unknown else []
+        )
         return windows.select(*self.shown.row_columns(), *more)
 
 
@@ -204,6 +216,7 @@ def lookup(
 
     Raises InvalidValue, InvalidType, StateMismatch.
     """
+    names_windows = latest or keys is not None or starts is not None
     asked = check(query, other, {KEYS: keys, STARTS: starts, LATEST: latest or None, INCOMPLETE: incomplete or None})
     spark = session_of(query)
     look = Look(
@@ -212,6 +225,7 @@ def lookup(
         latest=latest,
         incomplete=incomplete,
         other=asked,
+        unknown=names_windows,
     )
     shown = shown_by(query if other is None else other, query.shape, asked)
     return checkpoint.of_one_batch(
@@ -240,7 +254,7 @@ def check(query: Query, other: Query | None, given: Mapping[str, Any], call: str
     query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
     if given.get(LATEST) and given[STARTS] is not None:
         raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
-    check_added(other or query, [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given.get(INCOMPLETE) else [])])
+    check_added(other or query, [AS_OF, IS_CLOSED, *([KNOWN_FROM] if names else [])])
     return None if other is None else _over_stored(query, other)
 
 

@@ -36,7 +36,7 @@ class Question:
 
     def answered(self, state: State) -> Why:
         """Return the slices of the window in the state of a micro-batch. Raises InvalidValue, StateMismatch."""
-        pages, texts = self.request.found(state)
+        pages, texts, _ = self.request.found(state)
         function = self.request.function(texts)
         function.check()
         found = [(pieces, *_edges(pieces)) for pieces in function.pieces(pages)]

@@ -14,16 +14,18 @@ from typing import NoReturn
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
 from slicing.engines.bucket import OpenBucket
-from slicing.engines.looking import Look, Pieces
+from slicing.engines.looking import Look, Pieces, Unknown
 from slicing.errors import SlicingError, StateMismatch, raised
 from slicing.stages import flat
 from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.flat import Flat
-from slicing.stages.output import flat_windows, framed
+from slicing.stages.labels import labels_of
+from slicing.stages.output import flat_windows, framed, key_columns
 from slicing.state.format.buckets import BucketName
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import PER_GROUP, RESTORE, Header
@@ -117,7 +119,8 @@ class LookUp:
     """The function for `mapInArrow` over pages that answers a lookup, for the buckets in `headers` (by label).
 
     `shape` is that of the requested windows. `closes` says whether time closes them, `grace` microseconds after their
-    end. `execution_plan`, `fingerprint` and `trigger` are those of the query.
+    end. `execution_plan`, `fingerprint` and `trigger` are those of the query. `labels` are those of all buckets; they
+    tell in which bucket a key is.
     """
 
     execution_plan: ExecutionPlan
@@ -130,6 +133,7 @@ class LookUp:
     flat: LookupFlat
     look: Look
     headers: Mapping[int, str]
+    labels: tuple[int, ...] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the answer of each bucket as soon as all of its pages have arrived, in any order."""
@@ -150,10 +154,16 @@ class LookUp:
             if needed[label]:
                 yield from self.answer(label, pages[label])  # raises an error that names the missing page
 
+    def without_pages(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of nulls of the buckets that have no page, which `__call__` never sees."""
+        for label, text in self.headers.items() if self.look.unknown else ():
+            if not pages_looked_up(header_of(label, text)):
+                yield from self.answer(label, {})
+
     def answer(self, label: int, pages: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a bucket, and one row that says that the bucket has answered."""
         bucket = self._opened(label, pages)
-        for table in self.rows(bucket):
+        for table in self.rows(bucket, label):
             watermark = pa.array(np.full(len(table), bucket.head.watermark))
             yield from self.flat.completed(table.append_column(flat.WATERMARK, watermark)).to_batches()
         done = {flat.START: pa.array([label], pa.int64()), flat.CAUSE: pa.array([ANSWERED], pa.int32())}
@@ -184,21 +194,43 @@ class LookUp:
         fingerprint = replace(self.fingerprint, identity={**self.fingerprint.identity, "buckets": buckets})
         return self.execution_plan.bucket(self.grace, fingerprint, store, self.trigger)
 
-    def rows(self, bucket: OpenBucket) -> Iterator[pa.Table]:
-        """Yield the flat rows of the windows of a bucket."""
-        watermark = bucket.head.watermark
+    def rows(self, bucket: OpenBucket, label: int = 0) -> Iterator[pa.Table]:
+        """Yield the flat rows of the windows of a bucket, then rows of nulls for windows that it does not know."""
+        watermark, emitted = bucket.head.watermark, list[Windows]()
         shape = replace(self.shape, since=bucket.since)
         for windows in bucket.look(self.look):
+            emitted += [replace(windows, partials=[], dictionaries=[])] if self.look.unknown else []
             for some in framed(self.execution_plan.shape, windows):
                 yield self._table(shape, some, watermark, bucket)
+        for unknown in bucket.unknown(self._within(label), emitted) if self.look.unknown else ():
+            yield self._nulls(shape, unknown, watermark)
+
+    def _within(self, label: int) -> Look:
+        """Return the lookup, of the keys that are in a bucket."""
+        keys = self.look.keys
+        if keys is None or len(self.labels) < 2:
+            return self.look
+        return replace(self.look, keys=keys.filter(pa.array(labels_of(keys, self.labels) == label)))
+
+    def _nulls(self, shape: Shape, unknown: Unknown, watermark: int) -> pa.Table:
+        """Return rows of windows without results."""
+        family = shape.family.families[unknown.family]
+        end, numbers = family.window_end(unknown.windows), np.full(len(unknown.windows), unknown.family, np.int32)
+        start = end if self.wide else family.window_start(unknown.windows)
+        columns = key_columns(shape, unknown.names.take(pa.array(unknown.keys)))
+        columns |= {flat.START: pa.array(start), flat.STOP: pa.array(end), flat.FAMILY: pa.array(numbers)}
+        columns |= {CLOSED: pa.array(self._closed(end, watermark)), KNOWN: pa.array(unknown.known)}
+        return pa.table(columns)
+
+    def _closed(self, ends: Array, watermark: int) -> Array:
+        """Return which windows a watermark has closed, given their ends: `bool[n]`."""
+        closed: Array = ends <= watermark - self.grace
+        return closed & bool(self.closes and watermark)
 
     def _table(self, shape: Shape, windows: Windows, watermark: int, bucket: OpenBucket) -> pa.Table:
         family = shape.family.families[windows.family]
-        closed = np.zeros(len(windows), dtype=bool)
-        if self.closes and watermark:
-            closed = windows.ends_by(family) <= watermark - self.grace
         rows = flat_windows(shape, windows, wide=self.wide)
-        rows = rows.append_column(CLOSED, pa.array(closed))
+        rows = rows.append_column(CLOSED, pa.array(self._closed(windows.ends_by(family), watermark)))
         return rows.append_column(KNOWN, _known_since(bucket, shape, windows))
 
 

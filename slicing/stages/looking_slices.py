@@ -24,7 +24,7 @@ class LookUpSlices(LookUp):
     The kernels of `shape` are those of the query, without `lower`, after one that counts the records.
     """
 
-    def rows(self, bucket: OpenBucket) -> Iterator[pa.Table]:
+    def rows(self, bucket: OpenBucket, label: int = 0) -> Iterator[pa.Table]:
         """Yield the flat rows of the slices of a bucket; each has the start of the first slice that is whole."""
         # Slices before a result was added lack some of its records: they are left out.
         since = max((at for at in bucket.since if at is not None), default=-FOREVER)

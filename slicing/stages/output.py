@@ -75,7 +75,7 @@ def flat_windows(
         if calling.then.spans:
             where = partial(show_window, own, windows)
             results += _results(own.kernels[-1], windows.partials[-1], windows.dictionaries[-1], where)
-    columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
+    columns = key_columns(shape, windows.names.take(pa.array(windows.keys)))
     end = pa.array(windows.ends_by(own.family))
     start = end if wide else pa.array(own.family.window_start(windows.windows))
     columns |= {flat.START: start, flat.STOP: end, flat.FAMILY: _all(len(windows), windows.family)}
@@ -136,7 +136,7 @@ def flat_late_partials(
 
     `shape` is that of the family that refused them, and `family` its number.
     """
-    columns = _keys(shape, block.names.take(pa.array(block.keys)))
+    columns = key_columns(shape, block.names.take(pa.array(block.keys)))
 
     def lowered(number: int) -> list[pa.Array]:
         kernel, partials, dictionary = shape.kernels[number], block.partials[number], block.dictionaries[number]
@@ -154,7 +154,7 @@ def flat_late_records(
     shape: Shape, refused: RefusedRows[Any], records: Records, values: Sequence[Field], family: int = 0
 ) -> pa.Table:
     """Return one row per refused record, without results. `values` are the fields of the values."""
-    columns = _keys(shape, records.names) | _met(shape.family, refused, records, family)
+    columns = key_columns(shape, records.names) | _met(shape.family, refused, records, family)
     columns[flat.TIME] = pa.array(records.times)
     pairs = zip(records.values, values, strict=True)
     return pa.table(columns | numbered(flat.VALUE, [_travelling(array, field.kind) for array, field in pairs]))
@@ -184,7 +184,8 @@ def _all_results(results: Callable[[int], list[pa.Array]], shape: Shape) -> list
     ]
 
 
-def _keys(shape: Shape, names: pa.Table) -> dict[str, pa.Array]:
+def key_columns(shape: Shape, names: pa.Table) -> dict[str, pa.Array]:
+    """Return the leaves of keys by the names of their columns."""
     pairs = zip(names.columns, shape.keys, strict=True)
     return numbered(flat.KEY, [_travelling(column, field.kind) for column, field in pairs])
 

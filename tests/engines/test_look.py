@@ -367,6 +367,42 @@ def test_windows_that_are_not_whole_are_there_if_asked_for_and_say_so(name):
     assert partial
 
 
+NAMED = [(name, [None]) for name in ONCE if name in TIMED and "eager" not in name]
+NAMED += [
+    (name, [*OTHERS[windows], hopping("40 seconds", "4 seconds")])
+    for name, (windows, results, _) in SCENARIOS.items()
+    if windows in ("hopping", "several") and results == "combined" and name in ONCE
+]
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("name", "others"), NAMED, ids=lambda each: each if isinstance(each, str) else len(each))
+def test_a_window_that_is_named_has_its_result_or_is_not_known(name, others):
+    """Each window of the records of a key is there; of a key without records, the windows that are not known."""
+    nulls = whole = 0
+    for line, truth in islice(micro_batches(name, 9), 3, None, 3):
+        for other in others:
+            first = min((place[2] for place in truth.of_time(other or line.window)), default=BEGIN)
+            starts = first, (truth.watermark or BEGIN) + 5 * SECOND
+            found = line.ask(Look(keys=KEYS, starts=starts, unknown=True), other)
+            known = line.ask(Look(keys=KEYS, starts=starts), other)
+            unknown = {place: row for place, row in found.items() if row[2] is not None}
+            assert {place: row for place, row in found.items() if place not in unknown} == known
+            for (_, _, start, end), (results, closed, since) in unknown.items():
+                assert {*results} == {None}
+                assert start < since
+                assert closed == truth.is_closed(end)
+            there = {p for p in truth.of_time(other or line.window) if p[0] == 2 and starts[0] <= p[2] <= starts[1]}
+            assert there <= found.keys()
+            assert {place[1:] for place in unknown if place[0] == 2} == {p[1:] for p in unknown if p[0] == 9}
+            near = line.ask(Look(starts=starts, unknown=True), other)
+            assert {p: row for p, row in near.items() if p[0] == 2}.items() <= found.items()
+            assert line.ask(Look(starts=starts), other).items() <= near.items()
+            nulls, whole = nulls + len(unknown), whole + len(known)
+    assert nulls
+    assert whole
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ONCE)
 def test_a_lookup_changes_nothing(name):

@@ -369,6 +369,62 @@ def test_latest_lookups_find_the_first_window_that_does_not_end_inside_a_merged_
     assert seen > 15
 
 
+KEYS = pa.table({"k0": pa.array([1, 3, 9], pa.int64())})
+"""A key with records in all slices, one with a single record, and one without."""
+
+
+def not_known(made, asked, window):
+    """The windows that are named and not known, by (key, start, end), with the time from which they are."""
+    bucket, family = made.bucket(), window.family.over(made.families[0].cut)
+    asked = replace(asked, other=Other((family,)), unknown=True)
+    emitted = list(bucket.look(asked))
+    return {
+        (key, start // MS, end // MS): known // MS
+        for each in bucket.unknown(asked, emitted)
+        for key, start, end, known in zip(
+            each.names["k0"].take(pa.array(each.keys)).to_pylist(),
+            family.window_start(each.windows).tolist(),
+            family.window_end(each.windows).tolist(),
+            each.known.tolist(),
+            strict=True,
+        )
+    }
+
+
+def test_named_windows_that_begin_or_end_inside_a_merged_slice_are_not_known():
+    made, window = Scenario(Coarse.of(30, 1, 6), on_close(), results=SUMS), hopping("8 milliseconds", "1 millisecond")
+    for at, (records, watermark) in enumerate(dense(100)):
+        made.step([*records, *([(at * MS, 3, 1)] if at == 80 else [])], watermark)
+    merged, first = 96, 66
+    asked = Look(keys=KEYS, starts=(40 * MS, 99 * MS))
+    whole, unknown = looked_up(made, asked, window), not_known(made, asked, window)
+    edges = {*range(first, merged, 6), *range(merged, 200)}
+    named = {(start, start + 8) for start in range(40, 100)}
+    known = {place for place in named if {*place} <= edges}
+    assert {(key, *place) for key in (1, 3, 9) for place in named - known} == unknown.keys()
+    assert {place[1:] for place in whole if place[0] == 1} == known
+    for (_, start, end), since in unknown.items():
+        assert since == min(edge for edge in edges if edge >= (start if end in edges else end))
+    near = not_known(made, replace(asked, keys=None), window)
+    assert near.items() <= unknown.items() | {((2, *place[1:]), since) for place, since in unknown.items()}
+    assert {place[1:] for place in near if place[0] == 3} == {
+        (start, end) for start, end in named - known if start < 84 and end > 78
+    }
+    assert not not_known(made, replace(asked, starts=(None, 99 * MS) and (-(FOREVER >> 1), 99 * MS)), window)
+
+
+@pytest.mark.parametrize("keys", [None, KEYS], ids=["all keys", "keys"])
+def test_a_key_whose_latest_window_is_not_known_is_there(keys):
+    made, window = Scenario(Coarse.of(30, 1, 6), on_close(), results=SUMS), hopping("3 milliseconds", "1 millisecond")
+    for at, (records, watermark) in enumerate(dense(100)):
+        made.step([*records, *([(at * MS, 3, 1)] if at == 80 else [])], watermark)
+    asked = Look(keys=keys, latest=True)
+    assert 3 not in {key for key, _, _ in looked_up(made, asked, window)}
+    # Its record is in the slice of 78 to 84: the first window that may hold it ends inside of this slice.
+    assert not_known(made, asked, window) == {(3, 76, 79): 84}
+    assert not_known(made, replace(asked, latest=False), window) == {(3, 76, 79): 84} if keys else True
+
+
 LONG, DAY = hopping("30 seconds", "1 second", tail="6 seconds"), hopping("12 seconds", "6 seconds")
 SHORT = hopping("4 seconds", "1 second")
 
@@ -380,7 +436,7 @@ def wide_rows(query, bucket, look, shape):
     """
     asked = LookUp(query.execution_plan, query.fingerprint, query.emission, 0, shape, True, True, None, look, {})
     rows = [row for table in asked.rows(bucket) for row in table.to_pylist()]
-    found = {row["start"] // SECOND: (row["r0"] or 0, row["r1"] or 0, row[KNOWN]) for row in rows}
+    found = {row["start"] // SECOND: (row.get("r0") or 0, row.get("r1") or 0, row[KNOWN]) for row in rows}
     assert len(found) == len(rows)
     return found
 
@@ -405,6 +461,15 @@ def test_a_wide_row_is_left_out_if_one_of_its_windows_begins_inside_a_merged_sli
     def begins(end):
         return (end - 30) // 6 * 6, end - 4
 
+    starts = (40 * SECOND, 100 * SECOND)
+    named = wide_rows(query, bucket, replace(look, starts=starts), shape)
+    unknown = wide_rows(query, bucket, replace(look, starts=starts, unknown=True, keys=KEYS.slice(0, 1)), shape)
+    assert named.items() <= unknown.items()
+    for end in unknown.keys() - named.keys():
+        assert unknown[end][:2] == (0, 0)
+        assert unknown[end][2] > min(begins(end)) * SECOND
+    begun = {begins(end)[0] for end in unknown}
+    assert begun >= {*range(42, 100, 6)}
     found = wide_rows(query, bucket, look, shape)
     assert min(found) == merged + 4
     for end, row in found.items():

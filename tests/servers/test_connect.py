@@ -181,7 +181,7 @@ def test_state_is_looked_up_and_described(remote, tmp_path):
     found = made.lookup(checkpoint)
     assert rows(found.drop("as_of", "closed")) == rows(still_open)
     assert found.where("closed").count() == 0
-    one = made.lookup(checkpoint, keys=[2]).drop("as_of", "closed")
+    one = made.lookup(checkpoint, keys=[2]).drop("as_of", "closed", "known_from")
     assert rows(one) == rows(still_open.where("world = 2"))
     assert made.lookup(checkpoint, windows=hopping("5 minutes", "5 minutes"), latest=True).count() == 2
     row = made.lookup(checkpoint, keys=[2], latest=True).withColumn("at", F.unix_micros("window.start")).first()

@@ -33,7 +33,7 @@ from slicing.content.memory import Remembered
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.lateness import first_ends, led
-from slicing.engines.looking import Look, Pieces, StoredSlices
+from slicing.engines.looking import Look, Pieces, StoredSlices, Unknown
 from slicing.engines.slice_pairs import SlicePairs, counts_of, keys_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
@@ -43,6 +43,7 @@ from slicing.engines.sliced.lookups import SliceLookups
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.stored_slices import SliceEdges, stored_slices
+from slicing.engines.sliced.unknown import UnknownWindows
 from slicing.engines.wide_rows import forget_whole, hidden, of_something
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -178,6 +179,12 @@ class SlicedBucket(Bucket):
         (leading,) = self.leading
         aligned = [each.state for each in leading.aligned_families]
         return of_something(hidden(frame, leading.state, aligned) for frame in frames)
+
+    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
+        """Yield the windows that a lookup names and that are not whole, without those that it has `emitted`."""
+        newest = -FOREVER if self.head.newest is None else self.head.newest
+        at = self._lookups if asked.other is None else self._lookups.of(asked.other)
+        return UnknownWindows(at, asked, newest).each(self.slices.stored, emitted)
 
     @property
     def _lacking(self) -> int | None:

@@ -1,0 +1,162 @@
+"""Windows that a lookup names and whose records the slices do not tell: some are removed, or merged with others.
+
+::
+
+    stored slices     [0  merged   ][3][4][5]
+    windows              [1  3)                   unknown, whether or not slice 0 has a record
+                                    [3  5)        whole: it is empty if these slices have no record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.aggregates.records import expanded
+from slicing.assembly.partitions import key_partitions
+from slicing.assembly.results import FRAME_ROWS, Windows
+from slicing.content.block import Block, encode_keys
+from slicing.content.folding import by_key
+from slicing.content.pairs import Pairs
+from slicing.engines.looking import Look, Unknown, after, last_rows
+from slicing.engines.sliced.lookups import SliceLookups
+from slicing.windows.families.family import Family, emitted_from, repeats
+from slicing.windows.families.several import primary
+from slicing.windows.time.slices import FOREVER
+
+MOST = 1000
+"""The most unknown windows of a family that one lookup returns for a key: the newest ones."""
+Stored = Callable[[int, int], Iterable[Block]]
+
+
+@dataclass(frozen=True)
+class UnknownWindows:
+    """The unknown windows of a lookup in the slices of `at`; no slice after `newest` has a record."""
+
+    at: SliceLookups
+    asked: Look
+    newest: int
+
+    def each(self, stored: Stored, emitted: Sequence[Windows]) -> Iterator[Unknown]:
+        """Yield the unknown windows of each family with rows of its own, without the `emitted` ones."""
+        families = self.at.shape.family.families
+        for number in [primary(families) or 0] if self.at.wide else range(len(families)):
+            some = [each for each in emitted if each.family == number]
+            if self.asked.starts is None:
+                found = self._of_newest(number, stored) if self.at.next_separate is not None else iter(())
+            else:
+                found = self._of_starts(number, stored)
+            for each in found:
+                yield self._without(each, some)
+
+    def _of_starts(self, number: int, stored: Stored) -> Iterator[Unknown]:
+        """Yield the windows of `starts` that are not whole, of the keys that are looked up or have records there."""
+        family = self.at.shape.family.families[number]
+        windows = self._between(number, family)
+        windows = windows[~self._is_whole(number, windows)][-MOST:]
+        if not len(windows):
+            return
+        if self.asked.keys is not None:
+            at_once = max(1, FRAME_ROWS // len(windows))
+            for start in range(0, len(self.asked.keys), at_once):
+                names = self.asked.keys.slice(start, at_once)
+                keys = np.repeat(np.arange(len(names)), len(windows))
+                yield self._unknown(number, np.tile(windows, len(names)), keys, names)
+            return
+        for rows in self._rows(stored, int(family.end_slice(windows[-1]))):
+            yield self._overlapping(number, windows, rows)
+
+    def _rows(self, stored: Stored, end: int = FOREVER) -> Iterator[Block]:
+        """Yield the rows of the keys that are looked up, some keys at a time."""
+        blocks = (self.asked.of_keys(block) for block in stored(self.at.since, end))
+        return (partition.blocks[0] for partition in key_partitions(self.at.shape, [blocks]))
+
+    def _overlapping(self, number: int, windows: Array, rows: Block) -> Unknown:
+        """Return the pairs of these windows and the keys of rows in slices that overlap them; slices may be merged."""
+        family = self.at.shape.family.families[number]
+        low = np.maximum(family.first_window(rows.index), windows[0])
+        last = np.minimum(family.last_window(self._next_separate(rows.index + 1) - 1), windows[-1])
+        counts = np.maximum(last - low + 1, 0)
+        found = expanded(low, counts)
+        keys = np.repeat(rows.keys, counts)
+        some = np.flatnonzero(np.isin(found, windows))
+        pairs = Pairs.over(windows, len(rows.names))
+        keys, found = pairs.unpack(np.unique(pairs.pack(keys[some], found[some])))
+        return self._unknown(number, found, keys, rows.names)
+
+    def _of_newest(self, number: int, stored: Stored) -> Iterator[Unknown]:
+        """Yield for each key the first window that holds its newest record, unless it is whole."""
+        family = self.at.shape.family.families[number]
+        for rows in self._rows(stored):
+            block = by_key(self.at.shape, rows)
+            block = block.take(np.flatnonzero(~np.broadcast_to(family.in_gap(block.index), block.index.shape)))
+            newest = last_rows(block)
+            windows = emitted_from(family, family.first_window(block.index[newest]), self.at.wide)
+            some = np.flatnonzero(~self._is_whole(number, windows))
+            yield self._unknown(number, windows[some], block.keys[newest][some], block.names)
+
+    def _between(self, number: int, family: Family) -> Array:
+        """Return the windows that start in the range; a range without a first instant names none."""
+        assert self.asked.starts is not None
+        low, high = self.asked.starts
+        if low <= -(FOREVER >> 1):
+            return np.zeros(0, np.int64)
+        newest = max(self.newest, self.at.since)
+        last = int(family.last_window(min(newest, int(family.slice_at(high)))))
+        if self.at.next_separate is None and not self.at.wide:  # all later windows are whole
+            last = min(last, max(after(family, self.at.since - 1), self.at.oldest[number]) - 1)
+        first = after(family, int(family.slice_at(low)) - 1)
+        windows = np.arange(max(first, last - 100 * MOST), last + 1)
+        there = self.asked.starting(family.window_start(windows))
+        if family.may_repeat and len(windows):
+            there &= ~repeats(family, windows, self.at.wide)
+        return windows[there]
+
+    def _is_whole(self, number: int, windows: Array) -> Array:
+        """Return which windows, and those beside them in wide rows, have all their slices: `bool[n]`."""
+        whole = np.ones(len(windows), dtype=bool)
+        for at, family, own in self._beside(number, windows):
+            begins = (own >= after(family, self.at.since - 1)) & (own >= self.at.oldest[at])
+            first, end = family.first_slice(own), family.end_slice(own)
+            whole &= begins & (self._next_separate(first) == first) & (self._next_separate(end) == end)
+        return whole
+
+    def _beside(self, number: int, windows: Array) -> Iterator[tuple[int, Family, Array]]:
+        """Yield the number of each family of a row, the family, and its windows that end with some windows."""
+        families = self.at.shape.family.families
+        yield number, families[number], windows
+        for at, family in enumerate(families) if self.at.wide else ():
+            if at != number:
+                yield at, family, family.first_open(families[number].window_end(windows) - 1)
+
+    def _unknown(self, number: int, windows: Array, keys: Array, names: pa.Table) -> Unknown:
+        """Return windows with the first instant from which on all records of their rows are known."""
+        known = np.full(len(windows), -FOREVER)
+        for _, family, own in self._beside(number, windows):
+            first, end = (np.maximum(at, self.at.since) for at in (family.first_slice(own), family.end_slice(own)))
+            from_end = self._next_separate(end)
+            since = np.where(from_end == end, self._next_separate(first), from_end)
+            known = np.maximum(known, family.slice_start(since))
+        return Unknown(number, windows, keys, names, known)
+
+    def _next_separate(self, index: Array) -> Array:
+        return index if self.at.next_separate is None else self.at.next_separate(index)
+
+    def _without(self, found: Unknown, emitted: Sequence[Windows]) -> Unknown:
+        """Return the unknown windows without the emitted ones; without `starts`, without all keys that have a row."""
+        codes, names = encode_keys(
+            pa.concat_tables([found.names, *(each.names.take(pa.array(each.keys)) for each in emitted)])
+        )
+        ours, theirs = codes[: len(found.names)][found.keys], codes[len(found.names) :]
+        if self.asked.starts is None:
+            there = np.isin(ours, theirs)
+        else:
+            windows = np.concatenate([np.zeros(0, np.int64), *(each.windows for each in emitted)])
+            pairs = Pairs.over(np.concatenate([found.windows, windows]), len(names))
+            there = np.isin(pairs.pack(ours, found.windows), pairs.pack(theirs, windows))
+        some = np.flatnonzero(~there)
+        return replace(found, windows=found.windows[some], keys=found.keys[some], known=found.known[some])
