@@ -5,18 +5,22 @@ The truth is a walk over the windows that have a length, key by key, with all re
 
 import random
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from adapting import Query
 from oracle import Case
 from scenarios.kind import PARTIALS, RECORDS, Kind
 from scenarios.kinds.even import Even
 from scenarios.kinds.several import several
 from scenarios.scenario import Scenario
 
+from slicing import hopping, tumbling
 from slicing.aggregates.aggregate import Aggregate
+from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_change, on_close
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.stepped import Stepped
@@ -137,6 +141,68 @@ def test_wide_rows_have_each_end_once(emission, drained):
             rows = wide.emit(came, watermark)
             seen.update((key, end) for _, key, part, _, end in rows if part == 2)
         assert set(seen.values()) <= {1}
+
+
+MIDNIGHTS = {
+    zone: [
+        int(datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).timestamp()) * 10**6
+        for day in (first + timedelta(days=at) for at in range(30))
+    ]
+    for zone, first in (("Pacific/Apia", date(2011, 12, 24)), ("Pacific/Kwajalein", date(1993, 8, 15)))
+}
+"""By zone, the midnights of a month; two of them are one instant."""
+
+
+def days_of(zone, days):
+    """Windows of some days in a zone; those of more than two days have a tail."""
+    return hopping(f"{days} days", "1 day", zone=zone, **({"tail": "1 day"} if days > 2 else {}))
+
+
+def of_days(zone, days, end, records):
+    """How many records the first window has that ends at a midnight; None if it has none."""
+    at = MIDNIGHTS[zone].index(end)
+    return sum(MIDNIGHTS[zone][at - days] <= time < end for time, *_ in records) or None
+
+
+@pytest.mark.parametrize("zone", MIDNIGHTS)
+def test_a_wide_row_of_a_day_that_was_left_out_has_all_windows_that_end_with_it(zone):
+    midnights, store = MIDNIGHTS[zone], MemoryStore()
+    gap = next(at for at in range(29) if midnights[at] == midnights[at + 1])
+    query = Query([tumbling("1 day", zone=zone), hopping("2 days", "1 day", zone=zone)], ["rows"], wide=True)
+    noons = [midnights[at] + DAY // 2 for at in (gap - 2, gap - 1)]
+    query.wide_step(store, [(noon, 1, 1, "a") for noon in noons], noons[0])
+    rows = [query.wide_step(store, [], at) for at in (midnights[gap - 1], midnights[gap], midnights[gap + 2])]
+    assert [[(end, *found.values()) for end, _, found in some] for some in rows] == [
+        [(midnights[gap - 1], 1, 1)],
+        [(midnights[gap], 1, 2)],
+        [],
+    ]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("zone", MIDNIGHTS)
+@pytest.mark.parametrize("changes", [False, True])
+def test_wide_rows_have_the_first_window_of_each_length_that_ends_with_them(zone, changes):
+    """Windows in any order; some are added on the way, and show nothing until they are whole."""
+    midnights, seen = MIDNIGHTS[zone], Counter()
+    for seed in range(8):
+        rng, store, records = random.Random(seed), MemoryStore(), []
+        lengths, now = rng.sample([1, 2, 3, 5], 3), midnights[5]
+        before = lengths[:2] if changes else lengths
+        for number in range(8):
+            chosen = before if number < 3 else lengths
+            query = Query([days_of(zone, days) for days in chosen], ["rows"], wide=True)
+            new = [(now + rng.randrange(DAY), 1, 1, "a") for _ in range(rng.choice([0, 1, 2]))]
+            records, now = records + new, now + rng.choice([DAY // 2, DAY, 2 * DAY])
+            for end, _, found in query.wide_step(store, new, now if number < 7 else midnights[-1]):
+                wanted = [of_days(zone, days, end, records) for days in chosen]
+                rows = list(found.values())
+                lacks = [at for at, days in enumerate(chosen) if rows[at] is None and days not in before]
+                assert rows == [None if at in lacks else count for at, count in enumerate(wanted)], (seed, end)
+                seen["lacks"] += any(wanted[at] for at in lacks)
+                seen["at the day"] += midnights.count(end) > 1
+    assert seen["at the day"] > 2
+    assert bool(seen["lacks"]) == changes
 
 
 def test_a_wide_row_that_shows_what_the_row_before_showed_is_not_emitted():

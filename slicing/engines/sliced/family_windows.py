@@ -37,7 +37,7 @@ from slicing.engines.wide_rows import hidden, of_something
 from slicing.state.bucket_cache import around
 from slicing.state.format.list_names import LATE, ROWS, TREES, of_family
 from slicing.state.lists import PageLists
-from slicing.windows.families.family import Family
+from slicing.windows.families.family import Family, emitted_from
 from slicing.windows.time.slices import FOREVER
 
 
@@ -136,11 +136,14 @@ class FamilyWindows(FamilyProgress):
         return self._close(news, late[self.number], (self.first, until, self.end), self.family.entered(self.first))
 
     def _together(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
-        """Yield windows with the aligned windows of other families, about a frame at a time."""
+        """Yield windows with the aligned windows of other families, about a frame at a time.
+
+        Windows with one end, as of a day that a zone left out, stay together: they have one row and one aligned window.
+        """
         low, count, entered = self.first, 1, self.family.entered(self.first)
         while low < until:
-            high = min(until, low + count)
-            windows = low, high, self.end if high == until else high
+            high = int(emitted_from(self.family, np.array([min(until, low + count)]), by_end=True)[0])
+            windows = low, high, self.end if high >= until else high
             own = list(self._close(news, late[self.number], windows, entered))
             others = [
                 list(

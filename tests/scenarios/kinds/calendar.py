@@ -28,6 +28,32 @@ class Days(Numbered):
         return range((day - days - 1) * steps, (day + 2) * steps)
 
 
+class DaysByEnd(Days):
+    """Days in wide rows, which have each end once: of windows that end with a day that was left out the first one."""
+
+    late_details = False  # all of these count as closed
+
+    def edges(self, number):
+        before, place = super().edges(number - 1), super().edges(number)
+        return None if before.end == place.end else place
+
+    def next(self, place):
+        number = self.numbers[place] + 1
+        while self.edges(number) is None:
+            number += 1
+        return self.edges(number)
+
+
+LEFT_OUT = {"Pacific/Apia": 1_325_000_000, "Pacific/Kwajalein": 745_700_000}
+"""Zones that left out a day, the 30th of December 2011 and the 21st of August 1993, and an instant two days before."""
+
+
+def by_end(zone, days):
+    """Windows of some days around a day that a zone left out."""
+    window = hopping(f"{days} days", "1 day", zone=zone)
+    return DaysByEnd(window, LEFT_OUT[zone] * 10**6, 9 * HOUR, 24 * days * HOUR, (ZoneInfo(zone), days, None))
+
+
 def instant(zone, hours):
     """Microseconds since the epoch at which the wall clock shows so many hours since its own 1970."""
     local = (EPOCH + timedelta(hours=hours)).replace(tzinfo=zone)

@@ -5,7 +5,7 @@ from slicing.windows.families.several import end_together
 from slicing.windows.sets import Set
 
 from ..kind import CONTENTS, MS, Kind
-from .calendar import HOUR, SPRING
+from .calendar import HOUR, LEFT_OUT, SPRING, by_end
 from .calendar import KINDS as CALENDAR
 from .cumulating import Cumulating
 from .edges import listed
@@ -28,6 +28,10 @@ class Several(Kind):
         return (max(self.spec, key=lambda part: part.reach),) if self.window.wide else self.spec
 
     @property
+    def late_details(self):
+        return all(part.late_details for part in self.spec)
+
+    @property
     def is_endless(self):
         return all(part.is_endless for part in self.spec)
 
@@ -46,6 +50,14 @@ def side_by_side(rng):
     return several(Even.of(5, 1), Even.of(24, 1), Even.of(12, 1), reach=24 * MS, wide=True).over(*CONTENTS)
 
 
+def over_a_day_left_out(rng):
+    """Windows of wide rows, in any order, of which several end with a day that the zone left out."""
+    zone = rng.choice(list(LEFT_OUT))
+    parts = [by_end(zone, days) for days in rng.sample([1, 2, 3, 5], rng.choice([2, 3]))]
+    reach = max(part.reach for part in parts)
+    return several(*parts, begin=parts[0].begin, step=9 * HOUR, reach=reach, wide=True)
+
+
 KINDS = {
     "several that end together": lambda rng: several(Even.of(5, 1), Even.of(12, 1), Even.of(24, 1), reach=24 * MS).over(
         *CONTENTS
@@ -62,6 +74,7 @@ KINDS = {
     "side by side, one cumulating": lambda rng: several(
         Even.of(5, 5), Cumulating.of(60, 5), step=2 * MS, reach=60 * MS, wide=True
     ),
+    "side by side, a day left out": over_a_day_left_out,
     "several, one in a zone": lambda rng: several(
         CALENDAR["days in a zone"](rng),
         Even.of(6 * HOUR // MS, HOUR // MS),
