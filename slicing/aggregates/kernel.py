@@ -18,6 +18,7 @@ from slicing.aggregates.aggregate import Aggregate, Fieldwise
 from slicing.aggregates.arrays import Array, Partials, is_varying
 from slicing.aggregates.fields import (
     arrow_type,
+    is_exact,
     is_nested,
     width_of,
 )
@@ -107,6 +108,38 @@ class Kernel:
     ) -> tuple[Partials, pa.Array | None]:
         """Return the result of `reduce`, and its dictionary."""
         return self.reduce(partials, starts), dictionary
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a combination of partials has the same bits however they are grouped."""
+        return not self.aggregate.approximate and all(is_exact(field.kind) for field in self.fields)
+
+    def in_order(
+        self, partials: Partials, dictionary: pa.Array | None, starts: Array
+    ) -> tuple[Partials, pa.Array | None]:
+        """Return the result of `joined`; what depends on the order is combined one by one, from the oldest partial on.
+
+        So partials may also be combined a few at a time, as they arrive, with the same bits.
+        """
+        if self.is_exact or len(starts) == len(partials[0]):
+            return self.joined(partials, dictionary, starts)
+        ends = np.append(starts[1:], len(partials[0]))
+        out = [column[starts] for column in partials]
+        self.extend(out, np.arange(len(starts)), partials, starts + 1, ends)
+        return out, dictionary
+
+    def extend(self, out: Partials, target: Array, items: Partials, position: Array, end: Array) -> None:
+        """Combine items `position[i]` up to `end[i]` into partial `target[i]`: one item per call, for all targets."""
+        while len(target):
+            going = position < end
+            target, position, end = target[going], position[going], end[going]
+            try:
+                joined = self.combine([c[target] for c in out], [c[position] for c in items])
+            except RowFailure as failure:
+                raise failure.at(int(position[failure.index])) from failure.__cause__
+            for column, new in zip(out, joined, strict=True):
+                column[target] = new
+            position = position + 1
 
     def unified(
         self, partials: Sequence[Partials], dictionaries: Sequence[pa.Array | None]

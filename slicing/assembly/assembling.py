@@ -8,9 +8,10 @@ import numpy as np
 
 from slicing.assembly.ranges.row_runs import assemble_ranges
 from slicing.assembly.results import Windows
+from slicing.assembly.tails import assemble_tails
 from slicing.assembly.trees.matrix import assemble_cells
 from slicing.content.block import Block, Shape
-from slicing.windows.families.family import Family, repeats
+from slicing.windows.families.family import TAILED, Family, repeats
 
 
 def without_repeats(family: Family, frames: Iterable[Windows], by_end: bool = False) -> Iterator[Windows]:
@@ -34,9 +35,11 @@ def assemble(
     """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
     Each part has a bounded size. It is sorted by key and window, or by window and key if windows have one slice. Cost
-    in combines per window: see `assemble_cells` if all windows have the same number of slices, otherwise
-    `assemble_ranges`.
+    in combines per window: see `assemble_cells` if all windows have the same number of slices, `assemble_tails` if they
+    have a tail, otherwise `assemble_ranges`.
     """
+    if shape.family.assembled == TAILED and not shape.keeps_records:
+        return assemble_tails(shape, trees, block, first, end)
     if shape.family.step is None:
         return assemble_ranges(shape, block, first, end)
     return assemble_cells(shape, trees, block, first, end)

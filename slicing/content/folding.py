@@ -63,27 +63,31 @@ def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
             yield found
 
 
-def regroup(shape: Shape, block: Block) -> Block:
-    """Return the block folded: rows of equal (slice, key), in any order, are combined in the order of the rows."""
-    return reduced(shape, block, *order(block.index, block.keys))
+def regroup(shape: Shape, block: Block, in_order: bool = False) -> Block:
+    """Return the block folded: rows of equal (slice, key), in any order, are combined in the order of the rows.
+
+    With `in_order`, floats are combined one by one.
+    """
+    return reduced(shape, block, *order(block.index, block.keys), in_order)
 
 
 def with_index(shape: Shape, block: Block, index: Array) -> Block:
     """Return a folded block with other slices `index`, folded again: rows of one (slice, key) are combined in order."""
-    return block if np.array_equal(index, block.index) else regroup(shape, replace(block, index=index))
+    return block if np.array_equal(index, block.index) else regroup(shape, replace(block, index=index), in_order=True)
 
 
-def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:
+def reduced(shape: Shape, block: Block, rows: Array, starts: Array, in_order: bool = False) -> Block:
     """Return a row for each run of `rows`, with the slice and the key of the first row of the run.
 
-    `rows` has all row numbers in some order; run g begins at `starts[g]` of it.
+    `rows` has all row numbers in some order; run g begins at `starts[g]` of it. With `in_order`, floats
+    are combined one by one.
     """
     alone = len(starts) == len(block)
     heads = rows if alone else rows[starts]
     with locating(lambda index: place(shape, block.names, block.keys[rows[index]], block.index[rows[index]])):
         triples = zip(shape.kernels, block.partials, block.dictionaries, strict=True)
         joined = [
-            kernel.joined([column[rows] for column in columns], dictionary, starts)
+            (kernel.in_order if in_order else kernel.joined)([column[rows] for column in columns], dictionary, starts)
             for kernel, columns, dictionary in triples
         ]
     records = block.records[rows] if alone else np.add.reduceat(block.records[rows], starts)

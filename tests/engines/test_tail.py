@@ -238,6 +238,66 @@ def test_a_close_reads_a_few_partials_whatever_the_size():
     assert reads[1600] < 1.5 * reads[400] < 60
 
 
+COMBINED = []
+"""How many partials each call has combined."""
+
+
+def highest(a, b):
+    COMBINED.append(np.size(a))
+    return np.maximum(a, b)
+
+
+def added(a, b):
+    COMBINED.append(np.size(a))
+    return a + b
+
+
+def removed(ab, a):
+    COMBINED.append(np.size(ab))
+    return ab - a
+
+
+@pytest.mark.parametrize(("size", "step"), [(540, 14), (90, 33), (540, 520), (540, 630)])
+@pytest.mark.parametrize(("combine", "invert"), [(highest, None), (added, removed)], ids=["max", "sum"])
+def test_combines_are_of_records_and_of_tails_not_of_windows(combine, invert, step, size):
+    aggregate = Aggregate(lambda: 0, lambda acc, v: v, combine, invert, columns=True)
+    made = Scenario(Coarse.of(size, 1, 30), on_close(), results=[Case(aggregate, max)], judged=False)
+    rng, keys, rows, at = random.Random(1), 30, 0, 0
+    while at < 3 * 630:
+        at, before = at + step, at
+        records = [((before + step * i // 30) * MS, rng.randrange(keys), 1) for i in range(max(1, step // 3))]
+        steady = before >= 630
+        COMBINED[:] = COMBINED if steady else []
+        rows += len(made.emit(records, at)) * steady
+    assert sum(COMBINED) < rows / 2
+
+
+def dense_floats(until, keys=(1, 2)):
+    rng = random.Random(3)
+    return [(at * MS, key, rng.randrange(1000)) for at in range(until) for key in keys if rng.random() < 0.7]
+
+
+@pytest.mark.parametrize(("size", "tail", "advance"), [(60, 6, 1), (75, 15, 3), (64, 20, 2)])
+def test_floats_have_the_same_bits_however_the_stream_is_cut_and_in_bounded_input(size, tail, advance, monkeypatch):
+    """They are within the bound of `math.fsum`, too: `bounded` compares."""
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", 300)
+    kind, records = Coarse.of(size, advance, tail), dense_floats(3 * size)
+    records = list({(time // (advance * MS), key): (time, key, v) for time, key, v in records}.values())
+    results, found = ("floats", "variance"), []
+    wanted = {
+        place[1:]: row for place, (row, _) in Scenario(kind, on_close(), results=results).bounded(records).items()
+    }
+    rng = random.Random(size)
+    for steps in ([advance * tail], [5 * size], [1, 2, tail + 3, size // 2, size + 7]):
+        made, now, got = Scenario(kind, on_close(), results=results, judged=False), 0, {}
+        while now < 5 * size:
+            before, now = now, now + rng.choice(steps)
+            some = [record for record in records if before * MS <= record[0] < now * MS]
+            got |= made.emit(some, max(0, now - rng.choice([0, 0, 3])), partitions=1)
+        found.append({place[1:]: row for place, (row, _) in got.items()})
+    assert all(each == wanted for each in found)
+
+
 @pytest.mark.parametrize(("size", "tail"), [(60, 6), (12, 6), (75, 15)])
 def test_records_stay_after_a_close_of_as_many_tails_as_a_window_has(size, tail):
     """One record, then a micro-batch that closes windows of about a whole window length, then more of them."""

@@ -49,6 +49,7 @@ INSIDE = {
         {"slicing.assembly.large_windows"},
         {"slicing.assembly.results", "slicing.assembly.choice", "slicing.assembly.partitions"},
         {"slicing.assembly.comparing", "slicing.assembly.trees", "slicing.assembly.ranges"},
+        {"slicing.assembly.tails"},
         {"slicing.assembly.assembling"},
     ),
     "slicing.state": (

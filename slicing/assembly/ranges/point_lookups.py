@@ -85,8 +85,8 @@ def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
 def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
     first, last = runs.segment[runs.low], runs.segment[runs.high - 1]
     ends = np.append(runs.starts[1:], len(runs.segment))
-    rest = _scan(kernel, columns, runs, backwards=True)
-    start = _scan(kernel, columns, runs, backwards=False)
+    rest = running(kernel, columns, runs.segment, runs.starts, runs.place, backwards=True)
+    start = running(kernel, columns, runs.segment, runs.starts, runs.place)
     whole = runs.low == runs.starts[first]
     within, across = np.flatnonzero((first == last) & ~whole), np.flatnonzero(first < last)
     out = [column[runs.low] for column in rest]
@@ -94,48 +94,40 @@ def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
     for target, column, scanned in zip(out, columns, start, strict=True):
         target[within] = column[runs.low[within]]
         target[from_start] = scanned[runs.high[from_start] - 1]
-    _combine_stepwise(kernel, out, within, columns, runs.low[within] + 1, runs.high[within], runs.place)
     totals = [column[ends - 1] for column in start]
-    _combine_stepwise(
-        kernel, out, across, totals, first[across] + 1, last[across], lambda i: runs.place(runs.starts[i])
-    )
-    _combine_stepwise(kernel, out, across, start, runs.high[across] - 1, runs.high[across], runs.place)
+    with locating(runs.place):
+        kernel.extend(out, within, columns, runs.low[within] + 1, runs.high[within])
+    with locating(lambda i: runs.place(int(runs.starts[i]))):
+        kernel.extend(out, across, totals, first[across] + 1, last[across])
+    with locating(runs.place):
+        kernel.extend(out, across, start, runs.high[across] - 1, runs.high[across])
     return out
 
 
-def _combine_stepwise(
+def running(
     kernel: Kernel,
-    out: Partials,
-    target: Array,
-    items: Partials,
-    position: Array,
-    end: Array,
+    columns: Partials,
+    segment: Array,
+    starts: Array,
     place: Callable[[int], str],
-) -> None:
-    """Combine items `position` up to `end` into the targets: one item per call, for all targets at once."""
-    while len(target):
-        going = position < end
-        target, position, end = target[going], position[going], end[going]
-        with locating(lambda index, at=position: place(int(at[index]))):  # type: ignore[misc]
-            joined = kernel.combine([c[target] for c in out], [c[position] for c in items])
-        for column, new in zip(out, joined, strict=True):
-            column[target] = new
-        position = position + 1
+    backwards: bool = False,
+) -> Partials:
+    """Return the running combination within every segment, always in the order of time.
 
-
-def _scan(kernel: Kernel, columns: Partials, runs: _Runs, backwards: bool) -> Partials:
-    """Return the running combination within every segment, always in the order of time."""
+    `segment` has the number of the segment of each row, `starts` the first row of each segment. `place` names a row in
+    error messages.
+    """
     out = [column.copy() for column in columns]
-    count = len(runs.segment)
-    position = np.arange(count) - runs.starts[runs.segment]
+    count = len(segment)
+    position = np.arange(count) - starts[segment]
     if backwards:
-        position = np.append(runs.starts[1:], count)[runs.segment] - 1 - np.arange(count)
+        position = np.append(starts[1:], count)[segment] - 1 - np.arange(count)
     rows = np.argsort(position, kind="stable")
     for low, high in pairwise(np.cumsum(np.bincount(position)).tolist()):
         here = rows[low:high]
         neighbour = [column[here + 1 if backwards else here - 1] for column in out]
         own = [column[here] for column in columns]
-        with locating(lambda index, at=here: runs.place(int(at[index]))):  # type: ignore[misc]
+        with locating(lambda index, at=here: place(int(at[index]))):  # type: ignore[misc]
             joined = kernel.combine(own, neighbour) if backwards else kernel.combine(neighbour, own)
         for column, new in zip(out, joined, strict=True):
             column[here] = new

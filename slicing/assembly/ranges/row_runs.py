@@ -9,7 +9,8 @@ Slices without records take no memory. The cost of a key is its rows and windows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -21,8 +22,20 @@ from slicing.content.folding import by_key
 from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory, runs
 from slicing.windows.families.family import Family
 
+Lookups = Callable[[Array, Array], Windows]
+"""Returns window `windows[i]` of the key with code `keys[i]`, for every i."""
+Prepare = Callable[[Shape, Block, Array, Array], Lookups]
+"""Returns lookups of the windows of a block that is sorted by key and slice: `counts[i]` from `lows[i]` on of row i."""
 
-def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: int | None = None) -> Iterator[Windows]:
+
+def from_rows(shape: Shape, block: Block, _lows: Array, _counts: Array) -> Lookups:
+    """Return lookups that combine each window from its rows."""
+    return partial(lookup_sorted, shape, block)
+
+
+def assemble_ranges(
+    shape: Shape, block: Block, first: int | None = None, end: int | None = None, prepare: Prepare = from_rows
+) -> Iterator[Windows]:
     """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
     Each part takes about ASSEMBLY_BYTES and is sorted by key and window. Combines per window: none for additive
@@ -36,10 +49,12 @@ def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: i
     if first >= end:
         return
     block = by_key(shape, block.between(family.first_slice(first), family.end_slice(end - 1)))
-    yield from assemble_rows(shape, block, *_new_windows(family, block, first, end))
+    yield from assemble_rows(shape, block, *_new_windows(family, block, first, end), prepare)
 
 
-def assemble_rows(shape: Shape, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
+def assemble_rows(
+    shape: Shape, block: Block, lows: Array, counts: Array, prepare: Prepare = from_rows
+) -> Iterator[Windows]:
     """Yield windows in parts: for each row i, `counts[i]` windows of the row's key, from `lows[i]` on.
 
     The block must be sorted by key and slice. Each part takes about ASSEMBLY_BYTES.
@@ -49,7 +64,10 @@ def assemble_rows(shape: Shape, block: Block, lows: Array, counts: Array) -> Ite
     edges = np.searchsorted(block.keys, np.arange(len(block.names) + 1))
     for some in runs(per_key * width, ASSEMBLY_BYTES):
         rows = slice(*edges[list(some)])
-        yield from _windows(shape, block.take(rows), lows[rows], counts[rows], at_once(ASSEMBLY_BYTES, width))
+        if not counts[rows].any():
+            continue
+        lookups = prepare(shape, block.take(rows), lows[rows], counts[rows])
+        yield from _windows(lookups, block.keys[rows], lows[rows], counts[rows], at_once(ASSEMBLY_BYTES, width))
 
 
 def _new_windows(family: Family, block: Block, first: int, end: int) -> tuple[Array, Array]:
@@ -68,13 +86,13 @@ def _new_windows(family: Family, block: Block, first: int, end: int) -> tuple[Ar
     return lows, counts
 
 
-def _windows(shape: Shape, block: Block, lows: Array, counts: Array, limit: int) -> Iterator[Windows]:
+def _windows(lookups: Lookups, keys: Array, lows: Array, counts: Array, limit: int) -> Iterator[Windows]:
     """Yield the windows of some keys, at most `limit` at a time."""
     rows = np.flatnonzero(counts)
-    lows, counts, keys = lows[rows], counts[rows], block.keys[rows]
+    lows, counts, keys = lows[rows], counts[rows], keys[rows]
     before = np.cumsum(counts) - counts
     total = int(counts.sum())
     for some in even_runs(0, total, limit):
         at = np.arange(*some)
         row = np.searchsorted(before, at, side="right") - 1
-        yield lookup_sorted(shape, block, keys[row], lows[row] + at - before[row])
+        yield lookups(keys[row], lows[row] + at - before[row])

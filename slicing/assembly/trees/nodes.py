@@ -260,6 +260,22 @@ class Node:
         """Combine rows of distinct keys into this node, as the newer part."""
         self._merge(rows, newer=True)
 
+    def append_sums(self, rows: Rows) -> None:
+        """Add rows of any slices at once, if partials are added field by field."""
+        codes = np.asarray(rows.codes)
+        np.add.at(self.records, codes, rows.records)
+        for i in self.chosen:
+            for column, more in zip(self.partials[i], rows.partials[i], strict=True):
+                np.add.at(column, codes, more)
+
+    def renew(self, codes: Array, older: Node, newer: Node) -> None:
+        """Replace some distinct keys by those of an older node combined with those of a newer one."""
+        self.records[codes] = older.records[codes]
+        for i in self.chosen:
+            for column, old in zip(self.partials[i], older.partials[i], strict=True):
+                column[codes] = old[codes]
+        self.append(newer.at(codes))
+
     def append_slices(self, rows: Rows) -> None:
         """Combine rows of several slices into this node, one slice after another, as the newer part."""
         for index in np.unique(rows.index).tolist():
@@ -351,7 +367,10 @@ class Node:
 
     def rows(self) -> Rows:
         """Return the keys that have records, as rows of slice 0."""
-        codes = np.flatnonzero(self.records)
+        return self.at(np.flatnonzero(self.records))
+
+    def at(self, codes: Array) -> Rows:
+        """Return some distinct keys, as rows of slice 0."""
         partials = {i: [column[codes] for column in self.partials[i]] for i in self.chosen}
         return Rows(np.zeros(len(codes), dtype=np.int64), codes, self.records[codes], partials, self._dictionaries())
 

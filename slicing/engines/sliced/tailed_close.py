@@ -8,54 +8,34 @@
                               [=======================)     tails 3 and 4: a new running total begins
 
 The total of whole tails is that of a hopping window whose slices are tails, with a tree of its own. The tree moves once
-per tail; then the running total enters it. So a close reads two nodes and the entering slices, for any window size.
+per tail; then the running total enters it. So a close reads two nodes and the entering slices, for any window size, and
+combines only keys with new rows. The order of addition is that of `assembly.tails`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from slicing.aggregates.arrays import Array
 from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows, as_block
+from slicing.assembly.tails import TailsAsSlices
 from slicing.assembly.trees.cache import LATE_WHOLES, TOTAL, WHOLE, node_of
-from slicing.assembly.trees.nodes import Node, concatenated
-from slicing.content.block import Block, Shape, concat
+from slicing.assembly.trees.nodes import Node, Rows, concatenated
+from slicing.content.block import Block, concat
 from slicing.content.folding import fold, regroup, with_index
 from slicing.engines.sliced.closing import CloseRange, Closing, Frame, Stored, at_once, jumps
 from slicing.engines.sliced.running_totals import RunningClose
 from slicing.state.format.list_names import TAILED, TREES
-from slicing.windows.families.family import Family
-from slicing.windows.families.tailed import Tailed, tailed
+from slicing.windows.families.tailed import tailed
 from slicing.windows.time.slices import FOREVER
 
 MOST_TAILS = 16
-"""A close over more tails assembles its windows from slices; otherwise it would hold a node of all keys per tail."""
-
-
-@dataclass(frozen=True)
-class TailsAsSlices:
-    """Tails used as slices: tail c holds the slices `first(c)` up to but not including `first(c + 1)`."""
-
-    shape: Shape
-    family: Family
-    own: Tailed
-
-    def first(self, tail: int) -> int:
-        """Return the first slice of a tail."""
-        return int(self.family.slice_at(self.own.tails.edge(tail)))
-
-    def of(self, slices: Array) -> Array:
-        """Return the tail that holds each slice: `int64[n]`."""
-        return self.own.tails.count(self.family.slice_start(slices))
-
-    def folded(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Convert blocks of slices to blocks of tails, each folded."""
-        return (with_index(self.shape, block, self.of(block.index)) for block in blocks if len(block))
+"""The tails whose totals are held at a time, each a node of all keys."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +64,8 @@ class TailedClose(RunningClose):
 
     Window `first` continues from the nodes of the window before it: the total of its whole tails, the running total of
     the tail in which it ended, and the tree of whole tails. Late records of older tails are kept until this tree moves.
-    Without nodes, after a jump, and for late records with an order, windows are assembled from slices.
+    Without nodes, after a jump over a whole window, and for late records with an order, windows are assembled from
+    slices.
     """
 
     def __init__(self, close_range: CloseRange):
@@ -96,7 +77,7 @@ class TailedClose(RunningClose):
         self.cache = close_range.cache(TAILED, self.shape)
         self.tail = self.own.tail_of_end(self.first - 1)
         moved = self.own.tail_of_end(self.until - 1) - self.tail
-        self.jumps = not close_range.cached or moved > MOST_TAILS or jumps(self.own.wholes, moved)
+        self.jumps = not close_range.cached or jumps(self.own.wholes, moved)
 
     def windows(self) -> Iterator[Windows]:
         """Yield all windows that hold a record, in frames of bounded size."""
@@ -113,23 +94,26 @@ class TailedClose(RunningClose):
     def _from_nodes(self, late: list[Block]) -> Iterator[Windows]:
         whole, run = (node_of(self.live, self.chosen, self.cache.load(name)) for name in (WHOLE, TOTAL))
         self._add_late(late, whole, run)
-        wholes = self._wholes(run, self.own.tail_of_end(self.until - 1))
-        changed = bool(late) or bool(wholes)
         frame, low = Frame(self.live, self.fresh.block), self.first
+        wholes, changed, oldest = dict[int, Block](), bool(late), None
         if self.fresh.block is not None:
             self._placed(self.fresh.block.take(slice(0)))
         while low < self.until:
             tail = self.own.tail_of_end(low)
             if tail > self.tail:
-                self.tail, whole, run = tail, self._node(wholes[tail]), self.live.node(self.chosen)
+                run.append_slices(self._placed(self.fresh.between(self.family.entered(low), self.tails.first(tail))))
+                wholes = wholes or self._wholes(run)
+                self.tail, whole, run = tail, self._node(wholes.pop(tail)), self.live.node(self.chosen)
+                changed, oldest = True, None
             high = self._together(low, frame.at_once)
             begin = max(self.family.entered(low), self.tails.first(tail))
             rows = self._placed(self.fresh.between(begin, max(begin, self.family.entered(high))))
-            older = self._longer(whole, self.own.first_tail(low))
-            runs = self._windows(run, rows, low, high)
-            total = concatenated([older] * (high - low)) if high > low + 1 else older.copy()
-            total.join(runs)
-            frame.add(low, [total])
+            if oldest != self.own.first_tail(low):
+                oldest = self.own.first_tail(low)
+                base = self._longer(whole, oldest)
+                total = base.copy()
+                total.join(run)
+            frame.add(low, [self._windows_of(base, run, total, rows, low, high)])
             low = high
             if frame.is_full:
                 yield frame.take()
@@ -141,6 +125,22 @@ class TailedClose(RunningClose):
             self._clear()
         if frame.rows:
             yield frame.take()
+
+    def _windows_of(self, base: Node, run: Node, total: Node, rows: Rows, low: int, high: int) -> Node:
+        """Return windows `low` up to `high`, one after another; `run` and `total` become those of the last one.
+
+        Only keys with new rows are combined: their totals are `base`, then the running total.
+        """
+        if self.additive and self._sums_fit(total, rows) and self._sums_fit(run, rows):
+            run.append_sums(rows)
+            return self._summed(total, rows, low, high)
+        ends, totals = [self.family.entered(low), *self.family.end_slice(np.arange(low, high)).tolist()], []
+        for first, end in pairwise(ends):
+            some = rows.between(first, end)
+            run.append_slices(some)
+            total.renew(np.unique(np.asarray(some.codes)), base, run)
+            totals.append(total.copy())
+        return concatenated(totals)
 
     def _together(self, low: int, most: int) -> int:
         """Return the end of the windows from `low` on with a common start, whose entering slices fit into memory.
@@ -159,23 +159,19 @@ class TailedClose(RunningClose):
             whole.append_slices(self._placed(older))
             self.cache.append(LATE_WHOLES, older)
 
-    def _wholes(self, run: Node, last: int) -> dict[int, Block]:
-        """Return, for each tail up to `last` that begins in this close, the total of the whole tails before it."""
-        if last == self.tail:
-            return {}
-        begin, end = self.tails.first(self.tail), self.tails.first(last)
-        entered = int(self.tails.of(np.array([self.close_range.entered]))[0])
+    def _wholes(self, run: Node) -> dict[int, Block]:
+        """Return, for each of the next tails that begin in this close, the total of the whole tails before it.
+
+        `run` is the total of the tail before them. The last of them holds the end of a window.
+        """
+        own, until = self.own, self.own.tails.edge(self.tail + MOST_TAILS)
+        last = own.tail_of_end(min(self.until - 1, own.first_open(until - 1)))
         running = replace(run.block(), index=np.full(len(run.rows()), self.tail))
-        rows = [
-            # Late rows that are not stored yet, slices that entered earlier in this micro-batch, slices that enter.
-            *self.stored.read(entered, self.tail),
-            *self.tails.folded(self.fresh.parts(self.tails.first(self.tail - self.own.whole), begin)),
-            running,
-            *self.tails.folded(self.fresh.parts(max(begin, self.family.entered(self.first)), end)),
-        ]
+        following = self.fresh.parts(self.tails.first(self.tail + 1), self.tails.first(last))
+        rows = [running, *self.tails.folded(following)]
         late = self.cache.load(LATE_WHOLES)
         self.cache.drop(LATE_WHOLES)
-        return self._totals(self.stored, self.tail + 1, last + 1, entered, rows, [] if late is None else [late])
+        return self._totals(self.known, self.tail + 1, last + 1, self.tail, rows, [] if late is None else [late])
 
     def _totals(
         self,
@@ -206,7 +202,8 @@ class TailedClose(RunningClose):
         oldest = self.tail - self.own.whole
         if first == oldest:
             return whole
-        return whole.with_older(self._placed(fold(self.shape, [*self.known.read(first, oldest)])))
+        rows = fold(self.shape, [*self.known.read(first, oldest)])
+        return whole.with_older(self._placed(with_index(self.shape, rows, np.zeros_like(rows.index))))
 
     def _node(self, block: Block) -> Node:
         return node_of(self.live, self.chosen, replace(block, index=np.zeros_like(block.index)))

@@ -93,6 +93,24 @@ class Tailed(EndingAtEdges):
         end = self.window_end(window)
         return np.minimum(self.tails.count(earlier(end, self.rest)) - self.whole, self.tails.count(before(end)))
 
+    def spells(self, first: int, end: int) -> Array:
+        """Return where runs of windows begin that end in one tail and start alike: `int64[n]`, none empty.
+
+        The first run holds window `first`, the last one window `end - 1`.
+        """
+        oldest, newest = (self.tails.edge(int(self.tail_of_end(window))) for window in (first, end - 1))
+        edges = self.tails.edge(np.arange(self.tails.count(oldest - self.rest), self.tails.count(newest) + 1))
+        # A window begins later than the one before it if it is the first to end at, or after, such an instant.
+        changes = [self.first_open(time) for time in (edges - 1, edges, edges + self.rest - 1)]
+        found = np.unique(np.concatenate([np.array([self.first_open(oldest - 1)]), *changes]))
+        found = found[(found >= self.first_open(oldest - 1)) & (found < end)]
+        alike = (self.tail_of_end(found) == self.tail_of_end(found - 1)) & (
+            self.first_tail(found) == self.first_tail(found - 1)
+        )
+        alike[:1] = False
+        begins: Array = found[~alike]
+        return begins
+
     @elementwise
     def window_start(self, window: Array) -> Array:
         """First microsecond of a window."""
