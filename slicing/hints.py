@@ -41,6 +41,8 @@ MEANT: dict[tuple[str, int | str], str] = {
     ("tumbling", "advance"): "Write `hopping({0}, advance={1})`.",
     ("sliding", 2): _ADVANCED,
     ("sliding", "advance"): _ADVANCED,
+    ("session", 2): "Write `session({0})`: a session ends where its key has no record for the gap.",
+    ("group_by", "keys"): "Write `group_by(df, *{1})`.",
     **{("window", name): _VALUES for ours in ("size", "advance") for name in (ours, *_RENAMED[ours])},
     ("window", "watermark"): 'The watermark comes first: `group_by(df.withWatermark("ts", "10 minutes"))`.',
     ("features_at", "closed"): "Write `inclusive=True` to count records at the time itself too, else leave it out.",
@@ -97,10 +99,10 @@ def no_column(what: str, name: str, known: Sequence[str], more: str = "") -> Inv
 def no_keyword(call: str, name: str) -> str:
     """Return the remedy for a keyword that a call with free keywords does not know; "" if it could be any name.
 
-    >>> no_keyword("window", "on")
-    'Did you mean `time`?'
+    >>> no_keyword("window", "on"), no_keyword("window", "tme")
+    ('Did you mean `time`?', 'Did you mean `time`?')
     """
-    ours = _renamed(name)
+    ours = _renamed(name) or [each for each in ("time", "long") if closest(name, [each])]
     return MEANT.get((call, name), f"Did you mean `{ours[0]}`?" if ours else "")
 
 
@@ -179,10 +181,11 @@ class _Misfit:
         return self._meant(kwargs) or fitting or f"Its documentation is `help({self.name})`."
 
     def _meant(self, kwargs: dict[str, Any]) -> str:
-        wrong: list[int | str] = [name for name in kwargs if name not in self.parameters] or [len(self.args)]
+        taken = {each.name for each in self.parameters.values() if each.kind is not each.VAR_POSITIONAL}
+        wrong: list[int | str] = [name for name in kwargs if name not in taken] or [len(self.args)]
         known = next((MEANT[self.name, each] for each in wrong if (self.name, each) in MEANT), "")
         values = [*map(self.shown, (*self.args, *kwargs.values())), "...", "..."]
-        fit = {name: value for name, value in kwargs.items() if name in self.parameters}
+        fit = {name: value for name, value in kwargs.items() if name in taken}
         not_null = " & ".join(f"F.isnotnull({self.shown(each)})" for each in self.args)
         given = {"given": self._arguments(self.args, fit), "columns": self._arguments(self.args, {}), "known": not_null}
         return known.format(*values, call=self.name, **given)

@@ -48,6 +48,9 @@ MEANT = {
     "slide of tumbling": (lambda: tumbling(HOUR, slide=MINUTE), "Write `hopping('1 hour', advance='1 minute')`."),
     "a second of sliding": (lambda: sliding(HOUR, MINUTE), "Write `hopping('1 hour', advance='1 minute')`; or"),
     "slide of sliding": (lambda: sliding(HOUR, slide=MINUTE), "Write `hopping('1 hour', advance='1 minute')`; or"),
+    "a second of session": (lambda: session(HOUR, MINUTE), "Write `session('1 hour')`: a session ends"),
+    "keys=": (lambda: group_by("df", keys=["user"]), "Write `group_by(df, *['user'])`."),
+    "a typing error in window": (lambda: GROUPED.window(tumbling(HOUR), tme="ts"), "Did you mean `time`?"),
     "every of cumulating": (lambda: cumulating("1 day", every=HOUR), "Write `cumulating('1 day', step='1 hour')`."),
     "size of a window": (
         lambda: GROUPED.window(size=HOUR, slide=MINUTE, time="ts"),
