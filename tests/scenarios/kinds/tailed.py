@@ -63,6 +63,7 @@ class CoarseDays(Numbered):
 MINUTE = HOUR // 60
 GAPS = [
     (BERLIN, 1, 60, 30, 1_774_746_000),
+    (BERLIN, 1, 40, 20, 1_774_746_000),
     (LORD_HOWE, 1, 30, 10, 1_759_591_800),
     ("America/Havana", 1, 20, 20, 1_710_046_800),
     ("Pacific/Apia", 1, 1440, 360, 1_325_239_200),
@@ -87,7 +88,11 @@ class CoarseAtGap(Numbered):
         end, last = reached(zone, number * advance), number * advance // tail
         while reached(zone, (last + 1) * tail) <= end:
             last += 1
-        first = last - whole
+        first = last
+        for _ in range(whole):
+            first -= 1
+            while 60 % tail == 0 and reached(zone, first * tail) == reached(zone, (first + 1) * tail):
+                first -= 1  # of an hour and its parts a clock has no edges in the hour that it leaves out
         while reached(zone, first * tail) == end:
             first -= 1
         return Place(reached(zone, first * tail), end)
