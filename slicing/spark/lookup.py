@@ -254,7 +254,7 @@ def check(query: Query, other: Query | None, given: Mapping[str, Any], call: str
     query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
     if given.get(LATEST) and given[STARTS] is not None:
         raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
-    check_added(other or query, [AS_OF, IS_CLOSED, *([KNOWN_FROM] if names else [])])
+    check_added(other or query, [AS_OF, IS_CLOSED, *([KNOWN_FROM] if names and call != "why" else [])])
     return None if other is None else _over_stored(query, other)
 
 

@@ -78,6 +78,15 @@ def test_columns_of_lookups_are_not_those_of_results(name):
         definition(WINDOW, **{name: C.count()}).lookup("nowhere")
 
 
+def test_only_lookups_that_name_windows_have_known_from(spark):
+    made = definition(WINDOW, known_from=C.count())
+    with pytest.raises(InvalidValue, match="have a column `known_from`"):
+        made.lookup("nowhere", latest=True)
+    for ask in (lambda: made.lookup("nowhere"), lambda: made.why("nowhere", "a", 0)):
+        with pytest.raises(InvalidValue, match="is no checkpoint"):
+            ask()
+
+
 @pytest.mark.parametrize("name", ["as_of", "closed"])
 def test_columns_of_lookups_are_not_those_of_functions(name):
     windowed = group_by("user").window(WINDOW, time="ts")
