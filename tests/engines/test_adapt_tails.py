@@ -17,6 +17,7 @@ from test_stored_slices import looked_up, of_table
 from slicing import hopping
 from slicing.engines.looking import Look, Other
 from slicing.engines.sliced import merging
+from slicing.errors import InvalidValue
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
@@ -170,13 +171,21 @@ class Chain:
         self.seen["slices"] += len(found)
 
     def goes_on(self):
-        """Start another bucket from the stored slices, and compare its rows of windows that begin with them."""
+        """Start another bucket from the stored slices, and compare its rows of windows that begin with them.
+
+        Refused are slices that were merged before windows came that need their parts.
+        """
         found, store, until = looked_up(self.query, self.store), MemoryStore(), self.watermark * SECOND
         if not len(found):
             return
         plan, support = self.query.execution_plan, support_of(self.query.windows)
         first = tuple(support.first_window(each, until, self.query.emission) for each in plan.shape.family.families)
-        self.query.bucket(store).load(of_table(self.query, found, first), MicroBatchTime(until, 0))
+        try:
+            shipped = of_table(self.query, found, first)
+        except InvalidValue as refusal:
+            assert "is cut at" in str(refusal)
+            return
+        self.query.bucket(store).load(shipped, MicroBatchTime(until, 0))
         for start, end, key, results in self.query.step(store, [], 1000 * SECOND)[0]:
             assert end > until
             if start >= found["known"][0].as_py():
@@ -212,7 +221,7 @@ def run(seed, batches=45, changes=5):
 def test_chains_of_tails_that_come_and_go_equal_the_records(seed, monkeypatch):
     monkeypatch.setattr(merging, "AT_ONCE", [8, 2, 1][seed % 3])
     seen = run(seed)
-    assert min(seen["rows"], seen["windows"], seen["other windows"], seen["slices"]) > 30
+    assert min(seen["rows"], seen["windows"], seen["other windows"], seen["slices"]) > 10
 
 
 def dense(specs, until, chain=None):
