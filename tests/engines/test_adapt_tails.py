@@ -183,8 +183,9 @@ class Chain:
         try:
             shipped = of_table(self.query, found, first)
         except InvalidValue as refusal:
-            assert "is cut at" in str(refusal)
-            return
+            if "is cut at" in str(refusal):
+                return
+            raise
         self.query.bucket(store).load(shipped, MicroBatchTime(until, 0))
         for start, end, key, results in self.query.step(store, [], 1000 * SECOND)[0]:
             assert end > until
