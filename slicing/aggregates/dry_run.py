@@ -89,21 +89,32 @@ def why_no_result(kernel: Kernel) -> str:
 def _check_nulls(kernel: Kernel, kinds: Sequence[str], nullable: Sequence[bool]) -> None:
     """Refuse an `agg` that raises for a null, and a `lower` that raises for the partial of a window without values."""
     aggregate = kernel.aggregate
-    if aggregate.nulls and any(nullable):
-        one = [_samples(kind)[:1] for kind in kinds]
-        nulls = [(None,) if null else value for null, value in zip(nullable, one, strict=True)]
-        cause = _why_not_folded(kernel, _arrays(nulls, kinds))
-        if cause and (all(nullable) or not _why_not_folded(kernel, _arrays(one, kinds))):
-            raise InvalidValue(
-                f"`agg` of `{kernel.label}` must take a null as None, as `nulls=True` says; it raised {cause}. "
-                "Handle None there, or leave `nulls=True` out: records with a null are then not passed to it."
-            )
+    if aggregate.nulls and any(nullable) and (cause := _why_nulls_fail(kernel, kinds, nullable)):
+        raise InvalidValue(
+            f"`agg` of `{kernel.label}` must take a null as None, as `nulls=True` says; it raised {cause}. "
+            "Handle None there, or leave `nulls=True` out: records with a null are then not passed to it."
+        )
     without = aggregate.filtered or (any(nullable) and not aggregate.nulls)
     if without and (cause := why_no_result(kernel)):
         raise InvalidValue(
             f"`lower` of `{kernel.label}` must take `init()`, the partial of a window in which no record has a value; "
             f"it raised {cause}. Let it return None there, for example `lower=lambda a: a[1] / a[0] if a[0] else None`."
         )
+
+
+def _why_nulls_fail(kernel: Kernel, kinds: Sequence[str], nullable: Sequence[bool]) -> str:
+    """Return why `agg` fails for a null in all nullable columns, or in one of them; "" if it takes them.
+
+    An `agg` that fails for the values beside the nulls, too, may take the real ones.
+    """
+    one = [_samples(kind)[:1] for kind in kinds]
+    alone = [[number == at for number in range(len(kinds))] for at, is_nullable in enumerate(nullable) if is_nullable]
+    for missing in [list(nullable), *alone]:
+        nulls = [(None,) if is_null else value for is_null, value in zip(missing, one, strict=True)]
+        cause = _why_not_folded(kernel, _arrays(nulls, kinds))
+        if cause and (all(missing) or not _why_not_folded(kernel, _arrays(one, kinds))):
+            return cause
+    return ""
 
 
 def _why_not_folded(kernel: Kernel, arrays: Sequence[pa.Array]) -> str:

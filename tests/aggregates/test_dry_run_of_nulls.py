@@ -31,6 +31,7 @@ EAGER = Aggregate(lambda: (0, 0), counted, lower=lambda a: a[1] / a[0], returns=
 COLUMNS = Aggregate(lambda: (0, 0), counted, added, lower=checked, returns="double", columns=True)
 NULLS = Aggregate(lambda: 0, lambda n, x: n + x, lambda a, b: a + b, nulls=True)
 TWO = Aggregate(lambda: 0, lambda n, x, y: n + x * (y or 0), lambda a, b: a + b, nulls=True)
+TIMES = Aggregate(lambda: 0, lambda n, x, y: n if x is None else n + x * y, lambda a, b: a + b, nulls=True)
 PARSED = Aggregate(lambda: 0, lambda n, x, y: n + int(x) + (y or 0), lambda a, b: a + b, nulls=True, laws=False)
 EMPTY, NONE = (
     r"`lower` of `r` must take `init\(\)`.*ZeroDivisionError",
@@ -55,6 +56,8 @@ EMPTY, NONE = (
         (TWO, ["bigint", "bigint"], [True, True], NONE),
         (TWO, ["bigint", "bigint"], [True, False], NONE),
         (TWO, ["bigint", "bigint"], [False, True], None),
+        (TIMES, ["bigint", "bigint"], [True, True], NONE),
+        (TIMES, ["bigint", "bigint"], [True, False], None),
         (PARSED, ["string", "bigint"], [True, True], NONE),
         (replace(NULLS, agg=lambda n, x: n + (x is None)), ["bigint"], [True], None),
     ],

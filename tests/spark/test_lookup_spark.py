@@ -212,7 +212,7 @@ def test_why_a_result_is_what_it_is(stopped):
         made.why(checkpoint, 1, start, windows=[hopping("20 seconds", "10 seconds"), tumbling("10 seconds")])
     with pytest.raises(InvalidType, match="`key` is one key"):
         made.why(checkpoint, [1], start)
-    with pytest.raises(InvalidType, match="`start` is an instant"):
+    with pytest.raises(InvalidValue, match="`start` is a datetime with a zone"):
         made.why(checkpoint, 1, "noon")
 
 
