@@ -6,13 +6,13 @@ Spark's text of the plan, which public API prints.
 
 from __future__ import annotations
 
-import io
 import re
 import sys
-from contextlib import redirect_stdout, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock, get_ident
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
@@ -118,18 +118,41 @@ def watermarks(frame: DataFrame) -> list[list[Watermark]]:
 
 def _plan(frame: DataFrame) -> str:
     """Spark's text of the plan, empty if Spark fails."""
-    with _PRINTING, redirect_stdout(_OwnThread(sys.stdout)) as found, suppress(*FAILURES):
+    with _PRINTING, _captured() as found, suppress(*FAILURES):
         frame.explain()
-    return found.getvalue()
+    return "".join(found)
 
 
-class _OwnThread(io.StringIO):
-    """Takes what the thread that made it prints, and passes on what other threads print."""
+@contextmanager
+def _captured() -> Iterator[list[str]]:
+    """Yield a list that takes what this thread prints.
 
-    def __init__(self, others: TextIO):
-        super().__init__()
-        self._thread, self._others = get_ident(), others
+    A stream that another thread has put in place of `sys.stdout` in between stays.
+    """
+    before, own = sys.stdout, cast(Any, _OwnThread(sys.stdout))
+    sys.stdout = own
+    try:
+        yield own.taken
+    finally:
+        own.thread = None
+        if sys.stdout is own:
+            sys.stdout = before
+
+
+class _OwnThread:
+    """Takes what the thread that made it writes while it is `thread`; all else is that of another stream."""
+
+    def __init__(self, stream: TextIO):
+        self.thread: int | None = get_ident()
+        self.taken: list[str] = []
+        self._stream = stream
 
     def write(self, text: str) -> int:
         """Called by `print`."""
-        return super().write(text) if get_ident() == self._thread else self._others.write(text)
+        if get_ident() != self.thread:
+            return self._stream.write(text)
+        self.taken.append(text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

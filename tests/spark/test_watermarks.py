@@ -1,5 +1,6 @@
 """One watermark in each branch of a stream: what Spark fails on is refused when the query is built."""
 
+import sys
 import threading
 from contextlib import redirect_stdout
 from io import StringIO
@@ -12,7 +13,7 @@ from streams import HOUR, SCHEMA, START, record, run, source, table, write
 import combinators as C
 from slicing import InvalidValue, group_by, hopping, plausible
 from slicing.spark import watermarks
-from slicing.spark.watermarks import Watermark, _OwnThread
+from slicing.spark.watermarks import Watermark
 
 
 def later():
@@ -187,11 +188,50 @@ def test_watermarks_are_those_of_their_branch(monkeypatch, identifier):
     assert watermarks.watermarks(None) == [[Watermark("ts", "1 minutes", "FileSource[/in]")], [last], [last, first]]
 
 
-def test_what_other_threads_print_is_passed_on():
-    out = StringIO()
-    with redirect_stdout(out), redirect_stdout(_OwnThread(out)) as own:
-        other = threading.Thread(target=print, args=("theirs",))
-        other.start()
-        other.join()
+class Printing:
+    """A DataFrame whose plan is printed after something else has happened."""
+
+    def __init__(self, meanwhile):
+        self.meanwhile = meanwhile
+
+    def explain(self):
         print("ours")
-    assert (own.getvalue(), out.getvalue()) == ("ours\n", "theirs\n")
+        self.meanwhile()
+
+
+def in_a_thread(call):
+    found = []
+    other = threading.Thread(target=lambda: found.append(call()))
+    other.start()
+    other.join()
+    return found
+
+
+def test_what_other_threads_print_is_passed_on():
+    with redirect_stdout(StringIO()) as out:
+        assert watermarks._plan(Printing(lambda: in_a_thread(lambda: print("theirs")))) == "ours\n"
+        assert sys.stdout is out
+    assert out.getvalue() == "theirs\n"
+
+
+def test_stdout_of_other_threads_is_the_whole_stream(tmp_path):
+    def asked():
+        return sys.stdout.fileno(), sys.stdout.buffer, sys.stdout.isatty(), sys.stdout.encoding
+
+    found = []
+    with (tmp_path / "out").open("w", encoding="latin-1") as out, redirect_stdout(out):
+        assert watermarks._plan(Printing(lambda: found.extend(in_a_thread(asked)))) == "ours\n"
+        assert found == [(out.fileno(), out.buffer, False, "latin-1")]
+
+
+def test_what_another_thread_puts_in_place_of_stdout_stays_until_it_is_left():
+    theirs = redirect_stdout(StringIO())
+    with redirect_stdout(StringIO()) as out:
+        assert watermarks._plan(Printing(lambda: in_a_thread(theirs.__enter__))) == "ours\n"
+        print("for them")
+        theirs.__exit__(None, None, None)
+        print("after")
+        assert watermarks._plan(Printing(lambda: None)) == "ours\n"
+        print("and again")
+    assert out.getvalue() == "after\nand again\n"
+    assert theirs._new_target.getvalue() == "for them\n"
