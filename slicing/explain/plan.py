@@ -95,6 +95,14 @@ class ResultPlan:
         return 2 * math.sqrt(self.slices) if self.tree in ("three_layer", RUNS) else self.combines_per_window
 
     @property
+    def combines_per_tail(self) -> float:
+        """The maximum calls for a key in a window when a tail ends: its slices are merged, and the tree advances."""
+        if not self._has_tail or self.tree == EAGER:
+            return 0.0
+        advance = 2 * math.sqrt(self._in_tree) if self.tree == "three_layer" else 2.0
+        return tailed(self.costs.family).per_tail - 1 + advance
+
+    @property
     def _has_tail(self) -> bool:
         return self.costs.family.assembled == TAILED
 
@@ -426,8 +434,20 @@ class Plan:
             ("ratio", f"R = {number(self.ratio)} windows per record"),
             ("slices", self._slices()),
             ("groups", counted(self.slices_per_group, "slice") + " each"),
-            *([("merged", self._tails())] if self._merged.applies and self.streaming else []),
+            *(
+                [("merged", self._tails()), ("tails", self._tail_ends())]
+                if self._merged.applies and self.streaming
+                else []
+            ),
         ]
+
+    def _tail_ends(self) -> str:
+        """The line about the combines of a tail that ends, which do not depend on the new records."""
+        most = math.ceil(max(each.combines_per_tail for each in self.assemblies))
+        return (
+            f"one that ends costs up to {most:,} combines of a result, for each key in a window: most of the cost of keys "
+            "with few records in a tail"
+        )
 
     def _tails(self) -> str:
         """The line about stored slices of windows with a tail, compared with the slices without tails."""

@@ -282,6 +282,10 @@ def test_windows_with_a_tail_say_what_is_kept_and_what_would_be_without():
     assert (orders.tree, largest.tree) == ("two_layer", "three_layer")
     assert largest.per_window.reads < 5
     assert largest.nodes_kept == 2 + 140, "three times the square root of the tails, and two totals"
+    assert orders.combines_per_tail == 59 + 2, "the slices of the tail, and its two layers"
+    assert largest.combines_per_tail == pytest.approx(59 + 2 * 2160**0.5)
+    assert "tails    one that ends costs up to 152 combines of a result, for each key in a window" in str(plan)
+    assert not any(each.combines_per_tail for each in plan_of(orders=COUNT).assemblies)
 
 
 def test_slices_of_ordered_results_are_not_merged():
