@@ -16,7 +16,8 @@ from slicing.spark.settings import LOCAL, PARTITIONS, Setting, settings_of
 
 QUIET = Path(__file__).resolve().with_name("log4j2.properties")
 """The configuration of Spark's logs for a terminal."""
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+"""Options of the JVM that Spark prepends to `spark.driver.extraJavaOptions`, which stay those of the program."""
 MOST = 100
 """`advice` flags more shuffle partitions. Spark's default is 200; few clusters have 100 cores for a stream."""
 
@@ -33,8 +34,9 @@ def configure(
     `PYSPARK_PYTHON`, unless it is set, so that the workers run the interpreter of this program. `partitions` is the
     number of shuffle partitions: about one per core.
 
-    `quiet=True` lets Spark log errors only, without stack traces: it sets `spark.driver.extraJavaOptions`, which take
-    effect only if the session starts the JVM.
+    `quiet=True` lets Spark log errors only, without stack traces. It sets `spark.driver.defaultJavaOptions`, also
+    where `spark-defaults.conf` has others, and keeps `spark.driver.extraJavaOptions`. It takes effect only if the
+    session starts the JVM.
     """
     for setting in settings_of(pyspark.__version__):
         if local or setting.kind != LOCAL:

@@ -44,8 +44,11 @@ def test_configure_sets_what_the_table_says(monkeypatch):
 
 
 def test_quiet_logs_are_an_option_of_the_jvm():
-    assert "spark.driver.extraJavaOptions" not in configure(Builder()).options
-    option = configure(Builder(), quiet=True).options["spark.driver.extraJavaOptions"]
+    name, own = "spark.driver.defaultJavaOptions", {"spark.driver.extraJavaOptions": "-Dmine=1"}
+    assert name not in configure(Builder()).options
+    options = configure(Builder(**own), quiet=True).options
+    assert options.items() >= own.items()
+    option = options[name]
     found = option.removeprefix("-Dlog4j2.configurationFile=file://")
     assert "ThresholdFilter" in Path(found).read_text(encoding="utf-8")
 
@@ -56,7 +59,9 @@ from pyspark.sql import SparkSession, functions as F
 import combinators as C
 from slicing import configure, group_by, tumbling
 
-spark = configure(SparkSession.builder.master("local[1]"), partitions=1, quiet=True).getOrCreate()
+builder = SparkSession.builder.master("local[1]").config("spark.driver.extraJavaOptions", "-Dmine=kept")
+spark = configure(builder, partitions=1, quiet=True).getOrCreate()
+print(spark._jvm.java.lang.System.getProperty("mine"))
 folder = tempfile.mkdtemp()
 spark.range(2).selectExpr("id", "timestamp_seconds(id) AS ts").write.parquet(folder + "/in")
 stream = spark.readStream.schema("id bigint, ts timestamp").parquet(folder + "/in").withWatermark("ts", "0 seconds")
@@ -75,6 +80,7 @@ spark.stop()
 @pytest.mark.slow
 def test_a_start_and_a_failure_are_a_few_lines(tmp_path):
     ended = subprocess.run([sys.executable, "-c", FAILS], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith("kept\n")
     assert "DIVIDE_BY_ZERO" in ended.stdout
     assert "ERROR MicroBatchExecution: Query [" in ended.stderr
     assert " WARN " not in ended.stderr
