@@ -150,7 +150,7 @@ class _Spells:
         """Return the spells of `counts[i]` windows of the key of row i, from `lows[i]` on."""
         rows = np.flatnonzero(counts)
         ends = lows[rows] + counts[rows]
-        firsts = tails.own.spells(int(lows[rows].min()), int(ends.max()))
+        firsts, lasts = tails.own.spells(*_apart(lows[rows], ends))
         number, until = (np.searchsorted(firsts, of, side="right") for of in (lows[rows], ends - 1))
         many = until - number + 1
         spell = np.arange(int(many.sum())) + np.repeat(number - 1 - (np.cumsum(many) - many), many)
@@ -159,10 +159,18 @@ class _Spells:
         keys, spell = keys[new], spell[new]
         family, tail, oldest = tails.shape.family, tails.own.tail_of_end(firsts), tails.own.first_tail(firsts)
         begins = tails.first_slice(tail)
-        entered = family.end_slice(np.append(firsts, int(ends.max())) - 1)
-        slices = tails.first_slice(oldest), begins, np.maximum(begins, entered[:-1]), np.maximum(begins, entered[1:])
+        entered = (np.maximum(begins, family.end_slice(windows - 1)) for windows in (firsts, lasts))
+        slices = tails.first_slice(oldest), begins, *entered
         edges = (tails.first_row(keys, edge[spell]) for edge in slices)
         return cls(keys, firsts[spell], tail[spell], oldest[spell], *edges)
+
+
+def _apart(firsts: Array, ends: Array) -> tuple[Array, Array]:
+    """Return the first windows and the ends of ranges of windows, where those that overlap or touch are one."""
+    order = np.argsort(firsts, kind="stable")
+    firsts, reach = firsts[order], np.maximum.accumulate(ends[order])
+    begins = np.flatnonzero(np.append(True, firsts[1:] > reach[:-1]))
+    return firsts[begins], reach[np.append(begins[1:], len(firsts)) - 1]
 
 
 class _Steps:

@@ -445,8 +445,8 @@ class Plan:
         """The line about the combines of a tail that ends, which do not depend on the new records."""
         most = math.ceil(max(each.combines_per_tail for each in self.assemblies))
         return (
-            f"one that ends costs up to {most:,} combines of a result, for each key in a window: most of the cost of keys "
-            "with few records in a tail"
+            f"one that ends costs up to {most:,} combines of a result, for each key in a window: most of the cost of "
+            "keys with few records in a tail"
         )
 
     def _tails(self) -> str:

@@ -21,13 +21,15 @@ from scenarios.scenario import Process, Scenario
 
 from slicing import Aggregate, by_edges, hopping
 from slicing.engines.looking import Look, Other, over_one_cut
-from slicing.engines.sliced import merging
+from slicing.engines.sliced import merging, tailed_close
 from slicing.errors import InvalidType
+from slicing.stages.local_runner import bounded, stream
 from slicing.stages.looking import KNOWN, LookUp
 from slicing.state import bucket_cache, slice_groups
 from slicing.state.format.header import Header
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_change, on_close, on_update
+from slicing.windows.families.tailed import tailed
 from slicing.windows.sets import windows_of_call
 from slicing.windows.time.slices import FOREVER
 
@@ -578,3 +580,51 @@ def test_a_tail_may_come_and_go():
     assert all(count == min(260, end) - max(0, start) for (start, end), count in found.items())
     assert {end for start, end in found if end - start == 30} >= set(range(30, 165))
     assert {end for start, end in found if end - start > 30} >= {end for end in range(101, 119) if end % 6}
+
+
+# --- windows that are far apart, and tails that a zone leaves out ---------------------------------------------------
+
+
+DAY = 86_400 * SECOND
+
+
+def test_windows_that_are_far_apart_cost_no_tails_between_them():
+    """A record of the year 1 is as far as 17 million hours from one of today."""
+    window, times = hopping("1 day", "10 minutes", tail="1 hour"), [-719_162 * DAY, 19_844 * DAY]
+    rows = sorted((row.start, row.end, row.records) for row in bounded(window, times).rows)
+    assert rows == sorted((*place, 1) for time in times for place in window.windows_of(time))
+    own = tailed(window.family)
+    ranges = [np.array([own.slice_at(time) + back for time in times]) for back in (0, 144)]
+    assert len(own.spells(*ranges)[0]) == 2 * 25, "the windows of a record end in 24 tails, or in one more"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_of_windows_that_end_in_one_tail_and_start_alike(seed):
+    rng = random.Random(seed)
+    own = tailed(Coarse.of(rng.choice([4, 10, 11]), rng.choice([1, 2]), 4, begin=-500).window.family)
+    edges = np.array(sorted(rng.sample(range(-60, 60), 6)))
+    begins, ends = own.spells(edges[::2], edges[1::2])
+    of = {}
+    for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        of |= dict.fromkeys(range(begin, end), number)
+        assert len({(int(own.tail_of_end(w)), int(own.first_tail(w))) for w in range(begin, end)}) == 1
+    for first, end in edges.reshape(-1, 2).tolist():
+        assert of.keys() >= set(range(first, end))
+        for window in range(first + 1, end):
+            places = [(int(own.tail_of_end(w)), int(own.first_tail(w))) for w in (window - 1, window)]
+            assert (of[window - 1] == of[window]) == (places[0] == places[1])
+
+
+@pytest.mark.parametrize("jump", [1, 3, 8])
+def test_a_close_over_a_tail_that_a_zone_has_left_out(monkeypatch, jump):
+    """Apia left out 30 December 2011; the totals of whole tails are made for a few tails at a time."""
+    monkeypatch.setattr(tailed_close, "MOST_TAILS", 2)
+    window, begin = hopping("10 days", "6 hours", tail="1 day", zone="Pacific/Apia"), 15_327 * DAY
+    times = [begin + at * DAY // 4 for at in range(4 * 30)]
+    batches = [times[:40], *([time] for time in times[40::jump])]
+    taken = [time for batch in batches for time in batch]
+    rows, wanted = (
+        {(row.start, row.end, row.records) for row in made.rows}
+        for made in (stream(window, [*batches, [begin + 90 * DAY]], 0), bounded(window, taken))
+    )
+    assert wanted - rows == set()

@@ -63,3 +63,14 @@ def test_it_is_refused_without_the_part_of_the_zone_that_tells_it():
     query.store.put_header(head.to_text())
     with pytest.raises(StateMismatch, match="so the numbers of its slices differ"):
         query.bucket()
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_a_bucket_without_pages_that_has_seen_no_watermark_goes_on(name):
+    """A checkpoint of one micro-batch has such buckets if it has few keys."""
+    query = opened(name)
+    head = Header.from_text(query.store.text)
+    head.zones, head.fresh, head.slice_groups, head.lists, head.watermark = {}, [], {}, {}, 0
+    assert head.is_unused
+    query.store.text, query.store.pages = head.to_text(), {}
+    assert query.bucket()

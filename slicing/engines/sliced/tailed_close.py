@@ -102,7 +102,8 @@ class TailedClose(RunningClose):
             tail = self.own.tail_of_end(low)
             if tail > self.tail:
                 run.append_slices(self._placed(self.fresh.between(self.family.entered(low), self.tails.first(tail))))
-                wholes = wholes or self._wholes(run)
+                if tail not in wholes:  # a zone may leave out whole tails, whose totals are left over
+                    wholes = self._wholes(run)
                 self.tail, whole, run = tail, self._node(wholes.pop(tail)), self.live.node(self.chosen)
                 changed, oldest = True, None
             high = self._together(low, frame.at_once)

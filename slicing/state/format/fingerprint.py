@@ -207,7 +207,7 @@ class Fingerprint:
         pairs = list(counted_once(stored.specs, self.zones))
         if not pairs or not any(edges.repeats for edges in self.cut_of.sequences if isinstance(edges, Local)):
             return
-        for before, now in pairs:
+        for before, now in () if stored.is_unused else pairs:
             self._check_numbers(before, now, stored.zones.get(now.zone.name))
         if self.cut is not None and stored.layout.get(CUT) == short(once(self.cut)):
             stored.layout[CUT] = self.layout[CUT]

@@ -93,23 +93,26 @@ class Tailed(EndingAtEdges):
         end = self.window_end(window)
         return np.minimum(self.tails.count(earlier(end, self.rest)) - self.whole, self.tails.count(before(end)))
 
-    def spells(self, first: int, end: int) -> Array:
-        """Return where runs of windows begin that end in one tail and start alike: `int64[n]`, none empty.
+    def spells(self, firsts: Array, ends: Array) -> tuple[Array, Array]:
+        """Return the first windows and the ends of runs that end in one tail and start alike: `int64[n]`, `int64[n]`.
 
-        The first run holds window `first`, the last one window `end - 1`.
+        They cover the windows `firsts[i]` up to but not including `ends[i]`, which ascend and are apart. The first run
+        of each i may begin earlier, and no run is empty. Cost: linear in the tails in which these windows end.
         """
-        oldest, newest = (self.tails.edge(int(self.tail_of_end(window))) for window in (first, end - 1))
-        edges = self.tails.edge(np.arange(self.tails.count(oldest - self.rest), self.tails.count(newest) + 1))
+        oldest, newest = (self.tails.edge(self.tail_of_end(windows)) for windows in (firsts, ends - 1))
+        edges = self.tails.edge(union(self.tails.count(oldest - self.rest), self.tails.count(newest) + 1))
+        starts = self.first_open(oldest - 1)
         # A window begins later than the one before it if it is the first to end at, or after, such an instant.
         changes = [self.first_open(time) for time in (edges - 1, edges, edges + self.rest - 1)]
-        found = np.unique(np.concatenate([np.array([self.first_open(oldest - 1)]), *changes]))
-        found = found[(found >= self.first_open(oldest - 1)) & (found < end)]
+        found = np.unique(np.concatenate([starts, *changes]))
+        of = np.searchsorted(starts, found, side="right") - 1
+        found, of = (each[(of >= 0) & (found < ends[of])] for each in (found, of))
         alike = (self.tail_of_end(found) == self.tail_of_end(found - 1)) & (
             self.first_tail(found) == self.first_tail(found - 1)
         )
-        alike[:1] = False
-        begins: Array = found[~alike]
-        return begins
+        begins = np.flatnonzero(~alike | (found == starts[of]))
+        found, of = found[begins], of[begins]
+        return found, np.minimum(np.append(found[1:], ends[-1:]), ends[of])
 
     @elementwise
     def window_start(self, window: Array) -> Array:
@@ -134,3 +137,14 @@ def tailed(family: Family) -> Tailed:
     found = family.family if isinstance(family, OverSharedCut) else family
     assert isinstance(found, Tailed), "these windows have a coarse start"
     return found
+
+
+def union(firsts: Array, ends: Array) -> Array:
+    """Return the numbers in the ranges `firsts[i]` up to but not including `ends[i]`, each once: `int64[n]`, ascending.
+
+    The ranges ascend by both.
+    """
+    begins = np.maximum(firsts, np.append(firsts[:1], ends[:-1]))
+    counts = np.maximum(ends - begins, 0)
+    numbers: Array = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+    return numbers
