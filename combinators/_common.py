@@ -51,8 +51,9 @@ def require(label: str, kinds: tuple[str, ...], kind: str, remedy: str) -> None:
     """Raise InvalidType with this remedy unless `kind` is one of `kinds`."""
     if not accepts(kinds, kind):
         topic = Topic.NUMBERS if kinds == NUMBERS else Topic.COLUMN
+        said = (as_number(kind), (kind,)) if remedy == AS_NUMBER else (remedy,)
         rule = f"`{label}` takes a column of one of {', '.join(kinds)}; got {kind}. "
-        raise InvalidType(rule, Remedy(topic, as_number(kind) if remedy == AS_NUMBER else remedy))
+        raise InvalidType(rule, Remedy(topic, *said))
 
 
 def constant(value: Any) -> Callable[[], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 _PART = r"`(?:[^`]|``)+`|[^`.]+"
@@ -37,3 +38,21 @@ def unquoted(name: str) -> str:
 def path_of(parts: list[str]) -> str:
     """Return the path of these names, with backquotes only where they are needed."""
     return ".".join(in_backquotes(part) if "." in part or "`" in part else part for part in parts)
+
+
+def in_code(name: str) -> str:
+    """Return the column with this name as Python code, for the functions of Spark.
+
+    >>> print(in_code("day"), in_code("user.day"))
+    "day" "`user.day`"
+    """
+    return json.dumps(path_of([name]), ensure_ascii=False)
+
+
+def as_column(code: str) -> str:
+    """Return the code of a Column; `code` is that of a name or of a Column.
+
+    >>> print(as_column('"day"'), as_column('F.expr("day + 1")'))
+    F.col("day") F.expr("day + 1")
+    """
+    return code if code.startswith("F.") else f"F.col({code})"

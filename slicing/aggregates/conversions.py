@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from slicing.column_names import as_column
 
 _NUMBERS = {
     "boolean": 'F.col({}).cast("int")',
@@ -32,28 +32,33 @@ _ANY_LENGTH = (
 _TEXT = 'Take it as text, `F.col({}).cast("string")`.'
 
 
-def as_number(kind: str, name: str = "x") -> str:
-    """Return the remedy for a column of this type where a number is needed.
+def as_number(kind: str, code: str = '"x"') -> str:
+    """Return the remedy for a column of this type where a number is needed; `code` is its name or a Column, as code.
 
-    >>> as_number("date", "day")
+    >>> as_number("date", '"day"')
     'Take a number of it, by `withColumn`: `F.unix_date("day")`.'
     """
     if kind.startswith("interval"):
-        return as_atomic(kind, name)
+        return as_atomic(kind, code)
     if kind not in _NUMBERS:
         return "Take a part of it that is a number, by `withColumn`."
-    return f"Take a number of it, by `withColumn`: `{_NUMBERS[kind].format(json.dumps(name, ensure_ascii=False))}`."
+    return f"Take a number of it, by `withColumn`: `{_of(code, _NUMBERS[kind])}`."
 
 
-def as_atomic(kind: str, name: str) -> str:
+def as_atomic(kind: str, code: str) -> str:
     """Return the remedy for a column of this type where an atomic type is needed; `kind` is Spark's `simpleString`.
 
-    >>> as_atomic("interval day", "gap")
+    >>> as_atomic("interval day", '"gap"')
     'Take its days, `F.col("gap").cast("long")`.'
     """
     known = (text for start, text in _PARTS if kind.startswith(start))
     remedy = next(known, None) or (_interval(kind) if kind.startswith("interval") else _TEXT)
-    return remedy.replace("{}", json.dumps(name, ensure_ascii=False))
+    return _of(code, remedy)
+
+
+def _of(code: str, text: str) -> str:
+    """The text of a remedy with the code of a column."""
+    return text.replace("F.col({})", as_column(code)).replace("{}", code)
 
 
 def _interval(kind: str) -> str:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.conversions import as_number
-from slicing.column_names import unquoted
+from slicing.column_names import in_code, unquoted
 from slicing.errors import InvalidType, InvalidValue, check_takes, excerpt
 from slicing.process.context import Context, Span
 from slicing.process.nearness import is_number, near
@@ -208,7 +208,8 @@ def check_kinds(evictors: Iterable[Evictor], kinds: Mapping[str, str]) -> None:
         for column in each.columns:
             if not is_number(kinds[column]):
                 raise InvalidType(
-                    f"`{each}` compares numbers; `{column}` is {kinds[column]}. {as_number(kinds[column], column)}"
+                    f"`{each}` compares numbers; `{column}` is {kinds[column]}. "
+                    f"{as_number(kinds[column], in_code(column))}"
                 )
 
 

@@ -6,6 +6,8 @@ JVM rebuilds timestamps, dates, structs and `window` from them, at a hundredth o
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,7 +27,7 @@ from slicing.aggregates.fields import (
     members_of,
     result_kind_of,
 )
-from slicing.column_names import in_backquotes
+from slicing.column_names import as_column, in_backquotes, in_code
 from slicing.errors import InvalidType, Remedy, Topic
 from slicing.stages.flat import physical
 
@@ -37,16 +39,17 @@ class Key:
     """A key column with its type and its leaves.
 
     An atomic key is its own leaf. The leaves of a struct are a flag "is not null" and the leaves of its fields.
-    `source` is the input column that the key is read from.
+    `source` is the input column that the key is read from, `code` the same for remedies.
     """
 
     name: str
     type: T.DataType
     source: str
+    code: str = dataclasses.field(default="", compare=False)
 
     def leaves(self) -> list[tuple[Column, Field]]:
         """Return the columns of atomic types that determine the key, each with its field."""
-        return list(_leaves(quoted(self.source), self.name, self.type))
+        return list(_leaves(quoted(self.source), self.name, self.type, self.code or in_code(self.source)))
 
     def rebuild(self, leaves: Iterator[Column]) -> Column:
         """Return the key, rebuilt from the next of its leaves."""
@@ -58,46 +61,50 @@ def quoted(name: str) -> Column:
     return F.col(in_backquotes(name))
 
 
-def check_time_type(name: str, data_type: T.DataType) -> None:
-    """Raise InvalidType, with the remedy, unless the time column is a timestamp or a timestamp_ntz."""
+def check_time_type(name: str, data_type: T.DataType, code: str = "") -> None:
+    """Raise InvalidType, with the remedy, unless the time column is a timestamp or a timestamp_ntz.
+
+    `code` is that of a Column if the time is computed by one.
+    """
     if not isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
         raise InvalidType(
             f"time column `{name}` must be timestamp or timestamp_ntz; got {data_type.simpleString()}. "
-            f"{_as_time(name, data_type)}."
+            f"{_as_time(code or in_code(name), json.dumps('at' if code else name), data_type)}."
         )
 
 
-def _as_time(name: str, data_type: T.DataType) -> str:
+def _as_time(code: str, new: str, data_type: T.DataType) -> str:
+    """The remedy for a time of another type; `new` is the name that the computed column gets."""
     if isinstance(data_type, (T.FractionalType, T.DecimalType)):
-        return f"If it counts seconds, write `withColumn({name!r}, F.timestamp_seconds({name!r}))`"
+        return f"If it counts seconds, write `withColumn({new}, F.timestamp_seconds({code}))`"
     if isinstance(data_type, T.NumericType):
         # Not `to_timestamp`, which reads every number as seconds.
-        units = ", ".join(f"`F.timestamp_{unit}({name!r})`" for unit in ("seconds", "millis", "micros"))
+        units = ", ".join(f"`F.timestamp_{unit}({code})`" for unit in ("seconds", "millis", "micros"))
         return f"Say what it counts, by `withColumn` and one of {units}"
     if isinstance(data_type, T.StructType) and {"start", "end"} <= {*data_type.names}:
-        return f"The time of a window is `withColumn(..., F.window_time({name!r}))`"
+        return f"The time of a window is `withColumn(..., F.window_time({code}))`"
     if isinstance(data_type, T.DateType):
-        return f'Write `withColumn({name!r}, F.col({name!r}).cast("timestamp"))`'
+        return f'Write `withColumn({new}, {as_column(code)}.cast("timestamp"))`'
     if isinstance(data_type, T.StringType):
-        return f"Write for example `withColumn({name!r}, F.to_timestamp({name!r}))`"
+        return f"Write for example `withColumn({new}, F.to_timestamp({code}))`"
     return "Compute one of it first, by `withColumn`, or name another column"
 
 
-def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
+def kind_of_type(data_type: T.DataType, name: str, what: str, code: str = "") -> str:
     """Return the kind of an atomic type. Raises InvalidType, with the remedy, for other types."""
     try:
         return kind_of(data_type.simpleString())
     except ValueError:
         raise InvalidType(
             f"{what} `{name}` has type {data_type.simpleString()}, which cannot be used here. ",
-            Remedy(Topic.COLUMN, as_atomic(data_type.simpleString(), name)),
+            Remedy(Topic.COLUMN, as_atomic(data_type.simpleString(), code or in_code(name))),
         ) from None
 
 
-def nested_kind_of_type(data_type: T.DataType, name: str) -> str:
+def nested_kind_of_type(data_type: T.DataType, name: str, code: str = "") -> str:
     """Return the kind of an atomic or nested type. Raises InvalidType, with the remedy, for other types."""
     if not isinstance(data_type, (T.ArrayType, T.MapType, T.StructType)):
-        return kind_of_type(data_type, name, "column")
+        return kind_of_type(data_type, name, "column", code)
     if odd := next(filter(re.compile(r"[:,<>()]|^\s|\s$").search, _names_in(data_type)), None):
         raise InvalidType(
             f"column `{name}` has a field `{odd}`, and names in structs have none of `:,<>()`, and no spaces at their "
@@ -121,13 +128,14 @@ def _names_in(data_type: T.DataType) -> Iterator[str]:
             yield from _names_in(inner)
 
 
-def _leaves(column: Column, name: str, data_type: T.DataType) -> Iterator[tuple[Column, Field]]:
+def _leaves(column: Column, name: str, data_type: T.DataType, code: str) -> Iterator[tuple[Column, Field]]:
     if isinstance(data_type, T.StructType):
         yield column.isNotNull(), Field(name, "boolean")
         for field in data_type.fields:
-            yield from _leaves(column.getField(field.name), f"{name}.{field.name}", field.dataType)
+            inside = f"{as_column(code)}.getField({json.dumps(field.name, ensure_ascii=False)})"
+            yield from _leaves(column.getField(field.name), f"{name}.{field.name}", field.dataType, inside)
         return
-    kind = kind_of_type(data_type, name, "key column")
+    kind = kind_of_type(data_type, name, "key column", code)
     if kind in FLOATS:
         # Spark groups the same way: all NaNs are one key, 0.0 and -0.0 are one key.
         column = F.when(F.isnan(column), F.lit(float("nan"))).when(column == 0, F.lit(0.0)).otherwise(column).cast(kind)

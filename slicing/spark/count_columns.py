@@ -48,5 +48,5 @@ def _order(names: Names, window: Counting) -> str:
             f'counting({window.size}, advance={window.advance}, order_by="seq").'
         )
     found = names.named(window.order_by, "order column")
-    kind_of_type(found.dataType, window.order_by, "order column")
+    kind_of_type(found.dataType, window.order_by, "order column", names.code(found.name))
     return found.name

@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.migration_hints import is_column, text_of
-from slicing.column_names import in_backquotes, parts_of, path_of, unquoted
+from slicing.aggregates.migration_hints import is_column, text_of, written
+from slicing.column_names import in_backquotes, in_code, parts_of, path_of, unquoted
 from slicing.errors import InvalidType, InvalidValue, shortened
 from slicing.hints import no_column
 from slicing.spark.columns import Key, quoted
@@ -57,7 +57,7 @@ class Names:
     def key(self, given: Any) -> Key:
         """Return the key column, under the name that Spark would give it. Raises InvalidValue."""
         field = self.field(given, "key column")
-        return Key(self._name(given, field), field.dataType, field.name)
+        return Key(self._name(given, field), field.dataType, field.name, self.code(field.name))
 
     def _name(self, given: Any, field: T.StructField) -> str:
         if isinstance(given, str):
@@ -74,6 +74,14 @@ class Names:
             else self._of_name(given, what, "is written `F.expr({!r})`.")
         )
         return self.schema[name]
+
+    def code(self, name: str) -> str:
+        """Return the code of a column for remedies: that of its name, or of the expression that computes it."""
+        return self.computed(name) or in_code(name)
+
+    def computed(self, name: str) -> str:
+        """Return the code of the expression that computes a column, "" for a column of the call's DataFrame."""
+        return written(self._computed[name]) if name in self._computed else ""
 
     def named(self, name: str, what: str) -> T.StructField:
         """As `field`, for names that the state stores: it takes only a name, and spells a path as the schema does."""

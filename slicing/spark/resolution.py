@@ -16,9 +16,9 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.results import Nesting
-from slicing.column_names import parts_of
+from slicing.column_names import as_column, parts_of
 from slicing.content.block import Shape
-from slicing.errors import InvalidType, InvalidValue
+from slicing.errors import InvalidType, InvalidValue, Remedy
 from slicing.process.function import Then
 from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
 from slicing.spark.columns_of import columns_of
@@ -142,6 +142,10 @@ class Resolution:
         """Whether names that differ in case are different names."""
         return self._names.is_case_sensitive
 
+    def computed(self, name: str) -> str:
+        """Return the code of the expression that computes a column, "" for a column of the DataFrame."""
+        return self._names.computed(name)
+
     @property
     def key_names(self) -> tuple[str, ...]:
         """The names of the key columns."""
@@ -190,16 +194,16 @@ class Resolution:
         schema = self.schema
         plain = {column for bound in self.results.values() if not bound.nested for column in bound.inputs}
         return {
-            name: kind_of_type(schema[name].dataType, name, "column")
+            name: kind_of_type(schema[name].dataType, name, "column", self._names.code(name))
             if name in plain
-            else nested_kind_of_type(schema[name].dataType, name)
+            else nested_kind_of_type(schema[name].dataType, name, self._names.code(name))
             for name in self.value_columns
         }
 
     @cached_property
     def result_kernels(self) -> tuple[Kernel, ...]:
         """The kernel of each result."""
-        return tuple(kernel(name, _resolved(bound, self.kinds)) for name, bound in self.results.items())
+        return tuple(kernel(name, _resolved(bound, self.kinds, self._names)) for name, bound in self.results.items())
 
     @cached_property
     def _stored(self) -> tuple[tuple[Kernel, ...], Arguments]:
@@ -357,7 +361,7 @@ def _number(names: Names, column: Any) -> str:
     if not isinstance(found.dataType, T.NumericType):
         raise InvalidType(
             f"`delta` takes a column of numbers; `{found.name}` is {found.dataType.simpleString()}. "
-            f"{as_number(found.dataType.simpleString(), found.name)}"
+            f"{as_number(found.dataType.simpleString(), names.code(found.name))}"
         )
     return found.name
 
@@ -393,10 +397,20 @@ def _nesting(named: Mapping[str, Bound | Struct]) -> Nesting:
     return tuple((name, _nesting(r.results) if isinstance(r, Struct) else None) for name, r in named.items())
 
 
-def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
+def _resolved(bound: Bound, kinds: Mapping[str, str], names: Names) -> Aggregate:
+    """The aggregate for the kinds of its columns; its remedy for one that holds no numbers names that column."""
     if bound.condition is not None and kinds[bound.condition] != "boolean":
         raise InvalidType(
             f"`{bound.label}` takes a column of booleans; `{bound.condition}` is {kinds[bound.condition]}. "
-            f'Compute one first, for example `withColumn("paid", F.col("{bound.condition}") > 0)`.'
+            f'Compute one first, for example `withColumn("paid", {as_column(names.code(bound.condition))} > 0)`.'
         )
-    return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
+    of = tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns)
+    try:
+        return bound.resolve(of)
+    except InvalidType as error:
+        *rule, remedy = error.parts
+        if not (isinstance(remedy, Remedy) and remedy.values):
+            raise
+        (kind,) = remedy.values
+        code = names.code(str(bound.columns[of.index(kind)]))
+        raise InvalidType(*rule, replace(remedy, text=as_number(kind, code))) from None

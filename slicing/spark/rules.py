@@ -44,7 +44,7 @@ def input_is_final(asked: Resolution) -> None:
 def time_is_a_timestamp(asked: Resolution) -> None:
     """The time column must exist and be a timestamp."""
     if asked.time is not None:
-        check_time_type(asked.time.name, asked.time.dataType)
+        check_time_type(asked.time.name, asked.time.dataType, asked.computed(asked.time.name))
 
 
 def stream_has_a_watermark(asked: Resolution) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from slicing.column_names import as_column
 from slicing.errors import InvalidType
 from slicing.spark.columns import quoted
 from slicing.spark.names import Names
@@ -46,8 +47,8 @@ class SessionColumns(WindowColumns):
         ]
 
 
-def _as_gap(found: T.StructField) -> str:
-    column = f'F.col("{found.name}")'
+def _as_gap(found: T.StructField, column: str) -> str:
+    """The remedy for a gap of another type; `column` is its code."""
     if isinstance(found.dataType, T.StringType):
         return f'Write `withColumn("{found.name}", {column}.cast("interval"))` for text such as "5 minutes".'
     if isinstance(found.dataType, T.NumericType):
@@ -61,6 +62,6 @@ def _gaps(names: Names, given: str) -> str:
     if not isinstance(found.dataType, (T.LongType, *_INTERVALS)):
         raise InvalidType(
             f"gap column `{given}` must be an interval, or microseconds as long; got {found.dataType.simpleString()}. "
-            f"{_as_gap(found)}"
+            f"{_as_gap(found, as_column(names.code(found.name)))}"
         )
     return found.name

@@ -86,7 +86,7 @@ def _time(names: Names, given: Any, of_records: T.DataType) -> str:
         field = names.field(given, "time column of the spine")
     except InvalidValue as error:
         raise InvalidValue(f'{error} Say what it is called there, for example spine_time="at".') from None
-    check_time_type(field.name, field.dataType)
+    check_time_type(field.name, field.dataType, names.computed(field.name))
     if field.dataType != of_records:
         raise InvalidType(
             f"times must be of one type; got {of_records.simpleString()} of the records and "

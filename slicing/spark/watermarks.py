@@ -17,7 +17,7 @@ from typing import Any, TextIO, cast
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from slicing.column_names import path_of
+from slicing.column_names import in_code, path_of
 from slicing.errors import InvalidValue
 from slicing.spark.checkpoint import FAILURES
 from slicing.spark.late import DELAY
@@ -42,7 +42,7 @@ class Watermark:
     @property
     def call(self) -> str:
         """The call that made it."""
-        return f'`.withWatermark("{self.column}", "{self.delay}")`'
+        return f'`.withWatermark({in_code(self.column)}, "{self.delay}")`'
 
     def __str__(self) -> str:
         return f"{self.call} on {self.source}"
@@ -57,11 +57,13 @@ def check_watermark(frame: DataFrame, schema: T.StructType, time: T.StructField,
         return
     others = [field for field in schema.fields if DELAY in (field.metadata or {})]
     computed, name = ("", time.name) if time.name in frame.columns else ('.withColumn("at", ...)', "at")
-    call = f'`{computed}.withWatermark("{path_of([name])}", "10 minutes")`'
+    call = f'`{computed}.withWatermark({in_code(name)}, "10 minutes")`'
     if others:
         found = f"the watermark is on `{others[0].name}`. {_carried(others[0], call)}"
     elif several := watermarks(frame):
         lost = several[0][-1]
+        if path_of([name]) != name:  # `withMetadata` takes no name that needs backquotes
+            computed, name = '.withColumn("at", ...)', "at"
         found = (
             f"an expression lost that of {lost}. Call it after the expression and not before, or give the new column "
             f'the metadata of the old one: `{computed}.withMetadata("{name}", df.schema["{lost.column}"].metadata)`.'
@@ -78,7 +80,7 @@ def _carried(field: T.StructField, call: str) -> str:
     A second watermark would not do for rows of windows: Spark's is the smaller one, and no row is emitted to raise it.
     """
     if isinstance(field.dataType, T.StructType):
-        return f'The time of its rows is `.withColumn("at", F.window_time("{field.name}"))`.'
+        return f'The time of its rows is `.withColumn("at", F.window_time({in_code(field.name)}))`.'
     return (
         f'A time computed from it keeps it by `.withColumn("at", ...).withMetadata("at", '
         f'df.schema["{field.name}"].metadata)`. For another time, write {call} in place '

@@ -140,7 +140,7 @@ def test_keys_are_names_and_differ(bounded):
 
 @pytest.mark.parametrize("name", ["sum", "mean", "variance", "stddev_pop"])
 def test_combinators_say_which_types_they_take(bounded, name):
-    with refused(InvalidType, f"`{name}(s)`", "got string", 'F.col("x").cast("double")'):
+    with refused(InvalidType, f"`{name}(s)`", "got string", 'F.col("s").cast("double")'):
         count(bounded, result=getattr(C, name)("s"))
 
 

@@ -207,12 +207,12 @@ ANSWERED = {
     "time of a window": (
         lambda f: group_by(f).window(HOUR, "window").aggregate(n=C.count()),
         InvalidType,
-        "F.window_time('window')",
+        'F.window_time("window")',
     ),
     "a number as time": (
         lambda f: group_by(f).window(HOUR, "amount").aggregate(n=C.count()),
         InvalidType,
-        "`F.timestamp_millis('amount')`",
+        '`F.timestamp_millis("amount")`',
     ),
     "a date as time": (
         lambda f: group_by(f).window(HOUR, "day").aggregate(n=C.count()),
@@ -222,7 +222,7 @@ ANSWERED = {
     "text as time": (
         lambda f: group_by(f).window(HOUR, "user").aggregate(n=C.count()),
         InvalidType,
-        "F.to_timestamp('user')",
+        'F.to_timestamp("user")',
     ),
     "a list as partial": (lambda f: Aggregate(lambda: [0, 0], max), InvalidType, "Use a tuple: (0, 0)"),
     "an empty list": (lambda f: Aggregate(list, max), InvalidType, "`C.collect_list`"),

@@ -50,46 +50,66 @@ SUMS = {
 MAXIMA = {"interval day": 10, "struct": 10, "map": 10, "variant": "9"}
 
 
-def frame(spark, values):
+def named(kind):
+    """The name of the column of a type."""
+    return f"a.{kind}"
+
+
+def plain(kind):
+    return kind.replace(" ", "_")
+
+
+FORMS = {
+    "a name with a dot": (named, named),
+    "an expression": (plain, lambda kind: F.expr(f"if(true, {plain(kind)}, {plain(kind)})")),
+}
+"""How the column of a type is called, and how results name it."""
+
+
+def frame(spark, values, called=named):
     """Three records of one key, a second apart, with a column for each type."""
     rows = (
         f"select 1 as u, timestamp'2024-05-01 00:00:0{at}' as ts, "
-        + ", ".join(f"{each[at]} as `{kind}`" for kind, each in values.items())
+        + ", ".join(f"{each[at]} as `{called(kind)}`" for kind, each in values.items())
         for at in range(3)
     )
     return spark.sql(" union all ".join(rows))
 
 
-def written(refused, kind):
-    """The expressions of a message, of the column of this type; messages of combinators name it `x`."""
+def written(refused):
+    """The expressions of a message."""
     found = [text for text in re.findall(r"`(F\..*?)`(?:[.;, ]|$)", str(refused.value)) if "..." not in text]
     assert found, refused.value
-    return [eval(text.replace('"x"', f'"{kind}"'), {"F": F}) for text in found]
+    return [eval(text, {"F": F}) for text in found]
 
 
 def windows(df):
     return group_by(df, "u").window(tumbling("1 day"), time="ts")
 
 
-def test_numbers_of_each_type(spark):
-    df, made = frame(spark, VALUES), {}
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_of_each_type(spark, form):
+    called, given = FORMS[form]
+    df, made = frame(spark, VALUES, called), {}
     for kind in SUMS:
         with pytest.raises(InvalidType) as refused:
-            windows(df).aggregate(r=C.sum(kind))
-        (made[kind],) = written(refused, kind)
+            windows(df).aggregate(r=C.sum(given(kind)))
+        (made[kind],) = written(refused)
     (row,) = (
         windows(df.withColumns(made)).aggregate(**{f"of_{at}": C.sum(kind) for at, kind in enumerate(SUMS)}).collect()
     )
     assert {kind: row[f"of_{at}"] for at, kind in enumerate(SUMS)} == SUMS
 
 
-def test_atomic_columns_of_each_type(spark):
-    df, made = frame(spark, VALUES), {}
+@pytest.mark.parametrize("form", FORMS)
+def test_atomic_columns_of_each_type(spark, form):
+    called, given = FORMS[form]
+    df, made = frame(spark, VALUES, called), {}
     for kind in VALUES:
         if kind not in SUMS or "interval" in kind:
             with pytest.raises(InvalidType) as refused:
-                windows(df).aggregate(r=C.max(kind))
-            made |= {f"{kind} {at}": each for at, each in enumerate(written(refused, kind))}
+                windows(df).aggregate(r=C.max(given(kind)))
+            made |= {f"{kind} {at}": each for at, each in enumerate(written(refused))}
     df = df.withColumns({f"of_{at}": each for at, each in enumerate(made.values())})
     (row,) = windows(df).aggregate(**{f"r{at}": C.max(f"of_{at}") for at in range(len(made))}).collect()
     found = {name: row[f"r{at}"] for at, name in enumerate(made)}
@@ -99,21 +119,40 @@ def test_atomic_columns_of_each_type(spark):
     assert seconds[0] == timedelta(seconds=1.5), "and back"
 
 
+@pytest.mark.parametrize("key", ["`a.k`", F.expr])
+def test_fields_of_keys(spark, key):
+    """The key is a struct whose field is a map, and an expression that makes one."""
+    df = spark.sql("select timestamp'2024-05-01' as ts, named_struct('of.b', map('key', 9)) as `a.k`")
+    df = df if isinstance(key, str) else df.withColumnRenamed("a.k", "k")
+    with pytest.raises(InvalidType, match="key column") as refused:
+        group_by(df, key if isinstance(key, str) else key("if(true, k, k)")).window(
+            tumbling("1 day"), time="ts"
+        ).aggregate(n=C.count())
+    assert df.select(*written(refused)).first()[:] == (9, '{"key":9}')
+
+
+def test_the_column_of_two_that_holds_no_numbers_is_named(spark):
+    df = frame(spark, {"date": VALUES["date"], "int": ["1", "2", "3"]})
+    with pytest.raises(InvalidType) as refused:
+        windows(df).aggregate(r=C.corr(F.col("`a.int`") * 2, "a.date"))
+    assert str(refused.value).endswith('`F.unix_date("`a.date`")`.')
+
+
 def test_numbers_for_triggers_and_evictors(spark):
     """The same expressions; a Column takes the place of a name in `delta`."""
     df = frame(spark, VALUES)
     live = spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts").withWatermark("ts", "1 minute")
-    live = live.withColumn("u", F.col("value")).withColumn("date", F.to_date("ts")).withColumn("string", F.lit("9"))
+    live = live.withColumn("u", F.col("value")).withColumn("a.date", F.to_date("ts")).withColumn("a.string", F.lit("9"))
     for kind in SUMS:
         with pytest.raises(InvalidType) as refused:
-            windows(df).evict(within_delta(kind, 1)).aggregate(n=C.count())
-        (number,) = written(refused, kind)
-        made = windows(df.withColumn(kind, number))
-        assert made.evict(within_delta(kind, 1)).aggregate(n=C.count()).columns
+            windows(df).evict(within_delta(f"`{named(kind)}`", 1)).aggregate(n=C.count())
+        (number,) = written(refused)
+        made = windows(df.withColumn(named(kind), number))
+        assert made.evict(within_delta(f"`{named(kind)}`", 1)).aggregate(n=C.count()).columns
     for kind in ("date", "string"):
         with pytest.raises(InvalidType, match="`delta` takes") as refused:
-            windows(live).emit(early(delta=(kind, 1.0))).aggregate(n=C.count())
-        (number,) = written(refused, kind)
+            windows(live).emit(early(delta=(named(kind), 1.0))).aggregate(n=C.count())
+        (number,) = written(refused)
         assert windows(live).emit(early(delta=(number, 1.0))).aggregate(n=C.count()).columns
 
 
@@ -128,17 +167,22 @@ TIMES = {
 }
 
 
-def test_times_of_each_type(spark):
+@pytest.mark.parametrize("form", ["window", "a.window", "an expression"])
+def test_times_of_each_type(spark, form):
     """One of the calls makes the first of May; the other units of a number make other times."""
     noon = spark.sql("select timestamp'2024-04-30 12:00:00' as ts")
     spans = noon.groupBy(F.window("ts", "1 day")).count()
+    name, new = ("window", "at") if form == "an expression" else (form, form)
     for kind, value in TIMES.items():
-        df = spans if kind == "window" else spark.sql(f"select {value} as window")
+        df = (spans if kind == "window" else spark.sql(f"select {value} as window")).withColumnRenamed("window", name)
+        given = F.expr("if(true, window, window)") if form == "an expression" else name
+        if kind == "window" and form == "an expression":
+            continue  # its time is no longer that of a window
         with pytest.raises(InvalidType, match="must be timestamp") as refused:
-            group_by(df).window(tumbling("1 day"), time="window").aggregate(n=C.count())
-        calls = re.findall(r"`((?:withColumn\(|F\.).*?\))`", str(refused.value).replace("...", "'window'"))
-        calls = [call if call.startswith("with") else f"withColumn('window', {call})" for call in calls if "F." in call]
-        made = [eval(f"df.{call}", {"F": F, "df": df}).select(F.unix_seconds("window")).first()[0] for call in calls]
+            group_by(df).window(tumbling("1 day"), time=given).aggregate(n=C.count())
+        calls = re.findall(r"`((?:withColumn\(|F\.).*?\))`(?:[.;, ]|$)", str(refused.value).replace("...", f"'{new}'"))
+        calls = [call if call.startswith("with") else f"withColumn('{new}', {call})" for call in calls if "F." in call]
+        made = [eval(f"df.{call}", {"F": F, "df": df}).select(F.unix_seconds(f"`{new}`")).first()[0] for call in calls]
         wanted = 1714521599 if kind == "window" else 1714521600
         assert wanted in made, (kind, calls)
     for value in ("true", "X'00'", "array(1)", "named_struct('a', 1)", "interval '1' day"):
@@ -158,10 +202,10 @@ def test_gaps_of_sessions(spark):
     """The session of three records a second apart ends after the longest gap, 5 minutes from the second record."""
     for kind in GAPS:
         df = frame(spark, {"gap": GAPS[kind]})
-        windows = session(gap_column="gap")
+        windows = session(gap_column="a.gap")
         with pytest.raises(InvalidType, match="must be an interval, or microseconds as long") as refused:
             group_by(df, "u").window(windows, time="ts").aggregate(n=C.count())
-        (call,) = re.findall(r"`(withColumn\(.*?\))`", str(refused.value))
+        (call,) = re.findall(r"`(withColumn\(.*?\))`(?:[.;, ]|$)", str(refused.value))
         df = eval(f"df.{call}", {"F": F, "df": df})
         (row,) = group_by(df, "u").window(windows, time="ts").aggregate(n=C.count()).collect()
         assert (row.n, row.window.end - row.window.start) == (3, timedelta(seconds=1, minutes=5)), kind

@@ -159,6 +159,19 @@ def test_a_lost_watermark_is_found_and_both_remedies_hold(stream):
         counts(stream.withColumn("at", later()), time="at")
 
 
+def test_remedies_for_names_with_dots_hold(stream):
+    lost = stream.withColumn("a.ts", later()).drop("ts")
+    with pytest.raises(InvalidValue, match="an expression lost") as refused:
+        counts(lost, time="`a.ts`")
+    assert '`.withColumn("at", ...).withMetadata("at", df.schema["ts"].metadata)`' in str(refused.value)
+    kept = lost.withColumn("at", F.col("`a.ts`")).withMetadata("at", stream.schema["ts"].metadata)
+    assert counts(kept, time="at").isStreaming
+    named = of_windows(stream).withColumnRenamed("window", "a.window").withColumn("ts", later())
+    with pytest.raises(InvalidValue, match=r'F\.window_time\("`a\.window`"\)'):
+        counts(named)
+    assert counts(named.withColumn("at", F.window_time("`a.window`")), time="at").isStreaming
+
+
 def test_the_remedy_of_plausible_holds(stream):
     with pytest.raises(InvalidValue, match="Take the DataFrame before that call"):
         plausible(stream, "ts", ahead="1 hour")
