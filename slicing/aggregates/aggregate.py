@@ -97,6 +97,7 @@ def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fi
 
     Fields are numpy arrays of equal shape. `then` converts the result to another form of the same partial.
 
+    >>> import numpy as np
     >>> fieldwise(np.add, np.maximum)((np.array([1]), np.array([5])), (np.array([2]), np.array([3])))
     (array([3]), array([5]))
     """

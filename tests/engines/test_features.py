@@ -235,8 +235,8 @@ def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monk
 @pytest.mark.parametrize(
     ("length", "named", "inclusive", "kind", "rule"),
     [
-        (None, {}, False, InvalidValue, "either one length or several by name; got neither"),
-        ("1 hour", {"day": "1 day"}, False, InvalidValue, "got both"),
+        (None, {}, False, InvalidValue, "either one length or several by name; got none"),
+        ("1 hour", {"day": "1 day"}, False, InvalidValue, "got '1 hour', day='1 day'"),
         ("0 seconds", {}, False, InvalidValue, "`length` must be positive; got '0 seconds'"),
         (None, {"day": "-1 day"}, False, InvalidValue, "`day` must be positive; got '-1 day'"),
         (None, {"day": 24}, False, InvalidType, "`day`: a duration needs a unit; got 24"),

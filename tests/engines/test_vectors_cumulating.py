@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from oracle import FINGERPRINT, Case, block_of, moment, results, shape_of
 from test_counting_vectors import VECTORS as COUNTING
+from test_early_vectors import CONTINUOUS
 from test_families import CASES as SLICES
 from test_families import family_of
 from test_session_vectors import CASES as SESSIONS
@@ -65,7 +66,7 @@ def test_every_case_runs_somewhere_or_is_an_exception():
         case["name"] for file in HERE.rglob("*.json") for case in json.loads(file.read_text(encoding="utf-8"))["cases"]
     }
     of_records = SESSIONS.keys() | SLIDING.keys() | COUNTING.keys() | SUPPRESSED.keys()
-    assert stored == VECTORS.keys() | SLICES.keys() | CASES.keys() | of_records
+    assert stored == VECTORS.keys() | SLICES.keys() | CASES.keys() | of_records | CONTINUOUS
     assert not CASES.keys() & (VECTORS.keys() | SLICES.keys())
     assert {path.name for path in HERE.iterdir() if path.is_dir()} == {
         "slices",
@@ -75,9 +76,12 @@ def test_every_case_runs_somewhere_or_is_an_exception():
         "counting",
         "evictors",
         "suppress",
+        "triggers",
     }
     run = stored - EXCEPTIONS.keys()
     kinds = {"slices_cumulative", "slices_hopping", "slices_tumbling", "flink_slicing_cumulative", "flink_sliding"}
     assert all(any(name.startswith(kind) for name in run) for kind in kinds)
     assert {"slices_cumulative_daylight_saving", "flink_sliding_processing_time"} <= run
-    assert len(stored) == len(VECTORS.keys() | of_records) + len(CASES) + len(SLICES.keys() - VECTORS.keys())
+    assert len(stored - CONTINUOUS) == len(VECTORS.keys() | of_records) + len(CASES) + len(
+        SLICES.keys() - VECTORS.keys()
+    )

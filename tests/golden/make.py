@@ -124,6 +124,7 @@ def fingerprint_of(stream):
         adapt="refuse",
         remembers=None,
         retain=0,
+        labels=(),
         time="",  # these checkpoints do not say it
     )
     return fingerprint(query, Buckets(1))

@@ -374,7 +374,7 @@ def test_columns_functions_of_a_wrong_shape_are_refused(bounded):
 
 
 def test_columns_functions_that_disagree_with_themselves_are_refused_with_a_counter_example(bounded):
-    with refused(InvalidType, "`total` do not work on columns", "left  = np.int64(3)", "right = 2"):
+    with refused(InvalidType, "`total` do not work on columns", "left  = 3", "right = 2"):
         windowed(bounded).aggregate(
             int, lambda a, n: a + np.cumsum(n), lambda a, b: a + b, value="n", columns=True, name="total"
         )

@@ -195,7 +195,6 @@ def test_late_records_go_beside(spark, tmp_path):
         (lambda w: w.process(median, returns="n long", columns=["m"]), InvalidValue, "does not exist"),
         (lambda w: w.process(median, returns="n long", columns=["n", "n"]), InvalidValue, "must differ"),
         (lambda w: w.process(median, returns="world long", columns=["n"]), InvalidValue, "collides"),
-        (lambda w: w.process(median, returns="n long", columns=["pairs"]), InvalidType, "map_entries"),
         (lambda w: w.assemble("two_layer").process(median, returns="n long", columns="n"), InvalidValue, "no tree"),
         (lambda w: w.evict(keep_last(1)).aggregate(), InvalidValue, "at least one result"),
         (lambda w: w.evict(5), InvalidType, "`evict` takes"),
@@ -203,7 +202,6 @@ def test_late_records_go_beside(spark, tmp_path):
 )
 def test_calls_that_are_refused(spark, call, error, message):
     frame = spark.createDataFrame([(1, 2)], "world long, n long").withColumn("ts", F.timestamp_seconds("n"))
-    frame = frame.withColumn("pairs", F.create_map("n", "n"))
     with pytest.raises(error, match=message):
         call(group_by(frame, "world").window(tumbling("1 minute"), time="ts"))
 

@@ -26,12 +26,16 @@ from slicing.triggers.own import own
 from slicing.windows.session import session
 
 FOLDER = Path(__file__).parents[1] / "vectors"
-VECTORS = {
-    case["name"]: case
-    for kind in ("sessions", "counting", "triggers")
-    for file in sorted((FOLDER / kind).glob("flink.*.json"))
-    for case in json.loads(file.read_text(encoding="utf-8"))["cases"]
-}
+
+
+def cases(kind):
+    """The cases of Flink in a folder, by name."""
+    files = sorted((FOLDER / kind).glob("flink.*.json"))
+    return {case["name"]: case for file in files for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
+
+
+VECTORS = cases("sessions") | cases("counting") | cases("triggers")
+CONTINUOUS = cases("triggers").keys()
 DAY = 86_400_000
 
 
