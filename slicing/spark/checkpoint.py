@@ -34,8 +34,8 @@ FAILURES = (PySparkException, Py4JError)
 _SNAPSHOT = re.compile(r".*/(\d+)\.zip$")
 _NOT_LOADED = re.compile(r"\[CANNOT_LOAD_STATE_STORE.*")
 """The line of Spark's error that says why it cannot load a state store."""
-_NO_SCHEMA = re.compile(r"FileNotFoundException: (?:File )?(\S+/_stateSchema/\S+)")
-"""The part of Spark's error that names a missing schema of the state."""
+_NO_SCHEMA = re.compile(r"FileNotFoundException: .*?((?:[\w+.-]+:)?/.*?/_stateSchema/[^\s'\"?]+)")
+"""The part of Spark's error that names a missing schema of the state, in the words of any file system."""
 PAUSES = (0.05, 0.2)
 """Seconds to wait before each repeated attempt to read a checkpoint that a running query writes."""
 Answer = TypeVar("Answer")
@@ -102,7 +102,7 @@ class State:
             raise StateMismatch(
                 f"Spark keeps the schema of a state by its absolute path, and there is no `{gone[1]}`. If the "
                 f"checkpoint was moved to `{self.path}`, move it back, or write the new path into the files of "
-                f"`{self.path.rstrip('/')}/state/{self.operator}/_metadata/v2`."
+                f"`{self.path.rstrip('/')}/state/{self.operator}/_metadata/v2` and remove the `.crc` files beside them."
             ) from error
 
     @cached_property
