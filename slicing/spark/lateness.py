@@ -25,8 +25,8 @@ class Lateness:
     the last. `longest` is the longest required delay. `late` is the number of records that were late, None if the delay
     changed in between. `delay` is the watermark delay of the newest micro-batch, `state` the bytes of its state, and
     `retained` how long a record stays in the state. `dropped` is the number of rows that the query's other stateful
-    operators dropped by the same watermark, None if it has no other; their required delay is not known. Add values with
-    `+`, the newest last.
+    operators dropped by the same watermark, those before the windows and those after them, which drop rows of windows;
+    None if it has no other. Their required delay is not known. Add values with `+`, the newest last.
     """
 
     counts: tuple[int, ...]
