@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from combinators._common import Array, constant, require
+from combinators._common import ANY_NESTED, Array, constant, require
 from combinators._items import Items
 from combinators._tables import Joined, Layout, Limit, Measure, Tables, parted
 from slicing.aggregates.aggregate import Aggregate, Bound, Gathered
@@ -27,7 +27,7 @@ def counted(
 ) -> Bound:
     """Return an aggregate of the counted values of a column; "{kind}" in `returns` is replaced by the column's kind."""
     source = partial(_counted, limit, kinds, remedy, lower, returns)
-    return Bound(source, (column,), label, unlimited="" if limit.most else limit.what)
+    return Bound(source, (column,), label, unlimited="" if limit.most else limit.what, nested=ANY_NESTED in kinds)
 
 
 def _counted(limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, returns: str, kind: str) -> Aggregate:

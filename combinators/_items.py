@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from combinators._common import Array
 from slicing.aggregates.fields import FLOATS, arrow_type, decimal_of, is_nested, numpy_type
-from slicing.aggregates.ordered_bytes import decoded, floats, ordered_bits
+from slicing.aggregates.ordered_bytes import decoded, encoded, floats, ordered_bits
 
 _TEXT = ("string", "binary")
 _SIGN = np.int64(-(2**63))
@@ -56,9 +56,16 @@ class Items:
 
     def texts(self, value: Any) -> tuple[Array, pa.Array]:
         """Return the ranks of texts, and their dictionary."""
+        return ranked(self.data(value))
+
+    def data(self, value: Any) -> pa.Array:
+        """Return the bytes of values as large_binary; those of equal arrays, maps and structs as `equal_zeros` says."""
         items = np.ma.getdata(value).ravel().tolist()
         plain = pa.array(items, pa.large_string() if self.kind == "string" else pa.large_binary())
-        return ranked(plain.cast(pa.large_binary()))
+        if not (self.equal_zeros and is_nested(self.kind)):
+            return plain.cast(pa.large_binary())
+        different = plain.dictionary_encode()
+        return encoded(decoded(different.dictionary, arrow_type(self.kind)), True).take(different.indices)
 
     def values(self, numbers: tuple[Array, ...], texts: pa.Array | None) -> Array | pa.Array:
         """Return the values of numbers, in the form of a result of `lower`; dates and timestamps are numbers.

@@ -104,11 +104,11 @@ _QUARTERS = {"percentage": [0.0, 0.25, 0.5, 1.0]}
 
 MORE = (
     Entry(combinators.any_value, "any_value", ATOMIC),
-    Entry(combinators.count_distinct, "count_distinct", ATOMIC),
+    Entry(combinators.count_distinct, "count_distinct", CARRIED),
     Entry(
         combinators.approx_count_distinct,
         "approx_count_distinct",
-        ATOMIC,
+        CARRIED,
         error="standard deviation `rsd` of the count",
     ),
     Entry(combinators.percentile, "percentile", NUMBERS, options=_QUARTERS, error=_ROUNDED),

@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from combinators._common import ATOMIC, Array, constant, require
+from combinators._common import CARRIED, Array, constant, require
 from combinators._counted import checked_limit, counted
 from combinators._items import Items
 from combinators._packed import packed, unpacked
 from combinators._tables import Limit, Tables
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
+from slicing.aggregates.fields import is_nested
 from slicing.content.hashing import hashes, mixed
 from slicing.errors import InvalidValue, excerpt
 
-_CAST = "Choose or compute an atomic column first."
+_CAST = "Choose or compute a column of one of these first."
 _FEWEST, _MOST = 6, 16
 """Bounds of the number of bits of a hash that choose a register."""
 _RANKS = 52
@@ -36,15 +37,16 @@ def count_distinct(column: Input, *, limit: int | None = None, where: Condition 
 
     No value gives 0, never null. Returns bigint. Exact; the partial is a table of the values and their counts: 16 bytes
     per different value of a slice, more for decimals and text; invertible: 2 combines a window. More different values
-    in a window than `limit` raise TooLarge; streams whose windows overlap need a `limit`. Raises InvalidType for a
-    column that is not atomic. Reference: Spark's `count_distinct`.
+    in a window than `limit` raise TooLarge; streams whose windows overlap need a `limit`. Structs are equal if all
+    fields are, maps if their entries are, in any order: `count_distinct(F.struct("a", "b"))`. Raises InvalidType for a
+    column of intervals or variants. Reference: Spark's `count_distinct`.
 
     >>> count_distinct("x", limit=1000).label
     'count_distinct(x)'
     """
     label = f"count_distinct({column})"
     limits = Limit(label, "every value", checked_limit(limit))
-    return counted(label, column, limits, ATOMIC, _CAST, _sizes, "bigint").where(where)
+    return counted(label, column, limits, CARRIED, _CAST, _sizes, "bigint").where(where)
 
 
 def approx_count_distinct(column: Input, rsd: float = 0.05, *, where: Condition = None) -> Bound:
@@ -52,14 +54,15 @@ def approx_count_distinct(column: Input, rsd: float = 0.05, *, where: Condition 
 
     No value gives 0, never null. Returns bigint. A partial has 2^p bytes, where p is the least with 1.106 / sqrt(2^p)
     <= rsd: at least 64, 512 for 5 %, 16 KiB for 1 %. Not invertible: 4 combines a window on average, 2 sqrt(n) at
-    worst. Raises InvalidType for a column that is not atomic, InvalidValue for an `rsd` outside of 0.0044 to 1.
-    Reference: Spark's `approx_count_distinct`, which uses another estimate with the same bound.
+    worst. Structs and maps as in `count_distinct`. Raises InvalidType for a column of intervals or variants,
+    InvalidValue for an `rsd` outside of 0.0044 to 1. Reference: Spark's `approx_count_distinct`, which uses another
+    estimate with the same bound.
 
     >>> approx_count_distinct("x").resolve(("string",)).partial
     'registers binary(512)'
     """
     label = f"approx_count_distinct({column})"
-    return Bound(partial(_registers, label, _bits(rsd)), (column,), label).where(where)
+    return Bound(partial(_registers, label, _bits(rsd)), (column,), label, nested=True).where(where)
 
 
 def _sizes(_items: Items, tables: Tables) -> Array:
@@ -78,7 +81,7 @@ def _bits(rsd: float) -> int:
 
 
 def _registers(label: str, bits: int, kind: str) -> Aggregate:
-    require(label, ATOMIC, kind, _CAST)
+    require(label, CARRIED, kind, _CAST)
     return Aggregate(
         constant(bytes(1 << bits)),
         Gathered(partial(_gather, bits, Items(kind))),
@@ -107,7 +110,10 @@ def _gather(bits: int, items: Items, starts: Array, value: Any) -> Array:
 
 def _hashed(items: Items, value: Any) -> Array:
     if items.varied:
-        texts = pa.array(np.ma.getdata(value).ravel().tolist(), items.kind)
+        plain = not is_nested(items.kind)
+        texts = (
+            pa.array(np.ma.getdata(value).ravel().tolist(), items.kind) if plain else items.data(value).cast("binary")
+        )
         return mixed(hashes(pa.table([texts], ["x"])) ^ _SALT)
     bits = np.zeros(1, np.uint64)
     for number in items.numbers(value):

@@ -44,9 +44,12 @@ def floats(numbers: Array) -> Array:
     return doubles
 
 
-def encoded(array: pa.Array) -> pa.Array:
-    """Return the bytes of values, as large_binary without nulls."""
-    found = _joined(_scalar(_VALUE), _content(array))
+def encoded(array: pa.Array, equal: bool = False) -> pa.Array:
+    """Return the bytes of values, as large_binary without nulls.
+
+    With `equal`, -0.0 has the bytes of 0.0, and the entries of a map are in the order of their bytes.
+    """
+    found = _joined(_scalar(_VALUE), _content(array, equal))
     return pc.if_else(array.is_valid(), found, _scalar(_NULL)) if array.null_count else found
 
 
@@ -65,20 +68,23 @@ def _joined(*parts: Any) -> pa.Array:
     return pc.binary_join_element_wise(*parts, _scalar(b""))
 
 
-def _content(array: pa.Array) -> pa.Array:
+def _content(array: pa.Array, equal: bool) -> pa.Array:
     """Return the bytes of values without those that tell a value from null; any bytes, or null, for null."""
     type_ = array.type
     if pa.types.is_struct(type_):
-        return _joined(*map(encoded, array.flatten()))
+        return _joined(*(encoded(each, equal) for each in array.flatten()))
     if pa.types.is_map(type_) or pa.types.is_list(type_):
         as_list = array.cast(pa.list_(_item_of(type_)))
-        lengths, items = np.asarray(pc.list_value_length(as_list).fill_null(0)), encoded(as_list.flatten())
+        lengths, items = np.asarray(pc.list_value_length(as_list).fill_null(0)), encoded(as_list.flatten(), equal)
+        if equal and pa.types.is_map(type_):
+            cells = pa.table({"at": np.repeat(np.arange(len(lengths)), lengths), "item": items})
+            items = items.take(pc.sort_indices(cells, [("at", "ascending"), ("item", "ascending")]))
         lists = pa.LargeListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths, dtype=np.int64))), items)
         return _joined(pc.binary_join(lists, _scalar(b"")), _scalar(_END))
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         texts = pc.replace_substring(array.cast(_BYTES), pattern=_ZERO, replacement=_ESCAPED)
         return _joined(texts, _scalar(_CLOSED))
-    return _fixed(_words(array) if pa.types.is_decimal(type_) else _numbers(array).astype(">i8").view(np.uint8))
+    return _fixed(_words(array) if pa.types.is_decimal(type_) else _numbers(array, equal).astype(">i8").view(np.uint8))
 
 
 def _item_of(type_: pa.DataType) -> pa.DataType:
@@ -86,10 +92,11 @@ def _item_of(type_: pa.DataType) -> pa.DataType:
     return pa.struct([type_.key_field, type_.item_field]) if pa.types.is_map(type_) else type_.value_type
 
 
-def _numbers(array: pa.Array) -> Array:
+def _numbers(array: pa.Array, equal: bool) -> Array:
     """Return values that are numbers in Arrow as int64 in the same order."""
     if pa.types.is_floating(array.type):
-        return ordered_bits(to_numpy(array, np.dtype(np.float64)))
+        doubles = to_numpy(array, np.dtype(np.float64))
+        return ordered_bits(doubles + 0.0 if equal else doubles)
     return to_numpy(array, np.dtype(np.int64))
 
 

@@ -343,7 +343,7 @@ WRONG = [
     (lambda: C.approx_percentile("x", 0.5, 0), "`accuracy` must be an integer from 1"),
     (lambda: C.approx_count_distinct("x", 0.001), "`rsd`.* must be from 0.0044"),
     (lambda: C.approx_count_distinct("x", 1), "`rsd`.* must be from 0.0044"),
-    (lambda: C.approx_count_distinct("x", "a"), "`rsd`.* must be from 0.0044"),
+    (lambda: C.approx_count_distinct("x", [0.1]), "`rsd`.* must be from 0.0044"),
     (lambda: C.top_k("x", 0), "`k` must be an integer from 1"),
     (lambda: C.top_k("x", 11, exact=False, error=0.1), "`k` must be at most 1 / `error`"),
     (lambda: C.top_k("x", 1, exact=False, error=2), "`error` must be a share"),
