@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from difflib import get_close_matches
 from functools import wraps
+from itertools import takewhile
 from typing import Any, ParamSpec, TypeVar
 
 from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, shortened
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Kind = inspect.Parameter
 
 _RENAMED = {
     "advance": ("slide", "slide_duration", "slideDuration", "hop", "every", "by"),
@@ -27,36 +30,15 @@ _RENAMED = {
 }
 """Keywords here, each with those of other libraries for it."""
 
-_OFFSET = "Windows are `[start, end)`; `{call}({given}, offset='1 microsecond')` makes them `(start, end]`."
-_EDGES = "A row has both edges of its window: select `window.start` or `window.end`."
-_NOT_NULL = "Write `{call}({0}, where=F.isnotnull({0}))`."
-_NOT_OVERLAPPING = "Write `tumbling({0})`; or `hopping({0}, advance=...)`, if windows are to overlap."
-_ADVANCED = "Write `hopping({0}, advance={1})`; or `sliding({0})`, if windows are to be at the times of records."
 _VALUES = 'Windows are values: `.window(hopping("1 hour", advance="1 minute"), time="ts")`.'
-_TOGETHER = "Write `{call}(F.to_json(F.to_variant_object(F.struct({columns}))), where={known})`."
-MEANT: dict[tuple[str, int | str], str] = {
-    ("hopping", 0): _NOT_OVERLAPPING,
-    ("hopping", 1): _NOT_OVERLAPPING,
-    ("tumbling", 2): "Write `hopping({0}, advance={1})`; or `tumbling({0}, offset={1})`, if edges are to be shifted.",
-    ("tumbling", "advance"): "Write `hopping({0}, advance={1})`.",
-    ("sliding", 2): _ADVANCED,
-    ("sliding", "advance"): _ADVANCED,
-    ("session", 2): "Write `session({0})`: a session ends where its key has no record for the gap.",
-    ("group_by", "keys"): "Write `group_by(df, *{1})`.",
+SAID = {
     **{("window", name): _VALUES for ours in ("size", "advance") for name in (ours, *_RENAMED[ours])},
     ("window", "watermark"): 'The watermark comes first: `group_by(df.withWatermark("ts", "10 minutes"))`.',
     ("features_at", "closed"): "Write `inclusive=True` to count records at the time itself too, else leave it out.",
-    **{(f"C.{name}", n): _TOGETHER for name in ("count_distinct", "approx_count_distinct") for n in (2, 3, 4)},
-    **{("C.count", n): "Write `{call}(where={known})`." for n in (2, 3, 4)},
-    **{(call, "closed"): _OFFSET for call in ("hopping", "tumbling")},
-    **{(call, "label"): _EDGES for call in ("hopping", "tumbling", "cumulating")},
-    **{(call, wrong): _NOT_NULL for call in ("C.first", "C.last") for wrong in ("ignore_nulls", 2)},
 }
-"""The remedies of calls that do not fit: by the function, and an unknown keyword or the number of positional arguments.
-
-`{0}` and `{1}` are the values that were given, `{call}` is the function, `{given}` its arguments that fit. `{columns}`
-are the positional arguments, and `{known}` is whether none of them is null.
-"""
+"""The remedies of calls with free keywords, by the call and a keyword of other libraries."""
+_FREE = {"window": ("time", "long"), "features_at": ("inclusive", "time", "spine_time")}
+"""The keywords of calls with free keywords."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -99,11 +81,11 @@ def no_column(what: str, name: str, known: Sequence[str], more: str = "") -> Inv
 def no_keyword(call: str, name: str) -> str:
     """Return the remedy for a keyword that a call with free keywords does not know; "" if it could be any name.
 
-    >>> no_keyword("window", "on"), no_keyword("window", "tme")
-    ('Did you mean `time`?', 'Did you mean `time`?')
+    >>> no_keyword("window", "on"), no_keyword("window", "tme"), no_keyword("features_at", "inclsive")
+    ('Did you mean `time`?', 'Did you mean `time`?', 'Did you mean `inclusive`?')
     """
-    ours = _renamed(name) or [each for each in ("time", "long") if closest(name, [each])]
-    return MEANT.get((call, name), f"Did you mean `{ours[0]}`?" if ours else "")
+    ours = [each for each in _renamed(name) if each in _FREE[call]]
+    return SAID.get((call, name)) or did_you_mean(ours[0] if ours else name, _FREE[call])
 
 
 def _renamed(name: str) -> list[str]:
@@ -121,15 +103,19 @@ def hinted(function: Callable[P, R], prefix: str = "", shown: Callable[[Any], st
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except TypeError:
-            _Misfit(function, prefix, shown, args, kwargs).check()
+        except (TypeError, InvalidValue) as error:
+            _Misfit(function, prefix, shown, args, kwargs).check(error)
             raise
 
     return call
 
 
 class _Misfit:
-    """A call whose arguments may not fit the signature of its function."""
+    """A call whose arguments may not fit the signature of its function.
+
+    `args` are the positional arguments that fit, `extra` those after them. `kwargs` are the others by their names here,
+    except `twice`, whose parameters were given before.
+    """
 
     def __init__(
         self,
@@ -139,16 +125,52 @@ class _Misfit:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ):
-        self.name, self.shown = prefix + function.__name__, shown
+        self.function, self.name, self.show, self.given = function, prefix + function.__name__, shown, (args, kwargs)
         self.signature = inspect.signature(function)
         self.parameters = self.signature.parameters
-        self.args, self.kwargs = args, kwargs
+        kinds = [each.kind for each in self.parameters.values()]
+        most = len(args) if Kind.VAR_POSITIONAL in kinds else kinds.count(Kind.POSITIONAL_OR_KEYWORD)
+        self.args, self.extra = args[:most], args[most:]
+        self.kwargs: dict[str, Any] = {}
+        self.twice: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            ours = self._ours(name)
+            (self.twice if ours in self.named else self.kwargs)[ours] = value
 
-    def check(self) -> None:
-        """Raise InvalidType unless the arguments fit."""
-        if why := self._why(self.args, self.kwargs):
-            got = self._written(self.args, self.kwargs)
-            raise InvalidType(f"`{self.name}` takes ({self._takes()}); got `{got}`: {why}. {self._remedy()}") from None
+    def check(self, error: Exception) -> None:
+        """Raise InvalidType unless the arguments fit, or if one of them is of another kind than was meant."""
+        why = self._why(*self.given) or (str(error) if self.name in _FITTING else "")
+        meant = MEANT[self.name](self) if why and self.name in MEANT else ""
+        if meant or self._why(*self.given):
+            got = shortened(self.text(self.name, *self.given))
+            remedy = meant or self._fitting() or f"Its documentation is `help({self.name})`."
+            raise InvalidType(
+                f"`{self.name}` takes ({self._takes()}); got `{got}`: {why.rstrip('.')}. {remedy}"
+            ) from None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The arguments by their names, without those that are more than fit."""
+        return dict(zip(self.parameters, self.args, strict=False)) | self.kwargs
+
+    @property
+    def unknown(self) -> set[str]:
+        """The keywords that the function does not have."""
+        return {*self.kwargs} - {*self.parameters}
+
+    @property
+    def keyword_only(self) -> list[str]:
+        """The names of parameters that are by keyword only."""
+        return [each.name for each in self.parameters.values() if each.kind is Kind.KEYWORD_ONLY]
+
+    def text(self, name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> str:
+        """Return a call of a function; arguments that are `_Code` are its text."""
+        given = [*map(self.shown, args), *(f"{name}={self.shown(value)}" for name, value in kwargs.items())]
+        return f"{name}({', '.join(given)})"
+
+    def shown(self, value: Any) -> str:
+        """Return the text of an argument."""
+        return "..." if value is ... else value if isinstance(value, _Code) else shortened(self.show(value))
 
     def _why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         try:
@@ -158,37 +180,8 @@ class _Misfit:
         return ""
 
     def _takes(self) -> str:
-        names = [each.name for each in self.parameters.values() if each.kind is not each.KEYWORD_ONLY]
-        only = self._keyword_only
-        return ", ".join([*names, *(["*", *only] if only else [])])
-
-    @property
-    def _keyword_only(self) -> list[str]:
-        return [each.name for each in self.parameters.values() if each.kind is each.KEYWORD_ONLY]
-
-    def _written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        return f"{self.name}({self._arguments(args, kwargs)})"
-
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        given = [*map(self.shown, args), *(f"{name}={self.shown(value)}" for name, value in kwargs.items())]
-        return shortened(", ".join(given))
-
-    def _remedy(self) -> str:
-        kwargs = {self._ours(name): value for name, value in self.kwargs.items()}
-        fitting = self._fitting(kwargs)
-        if fitting and [*kwargs] != [*self.kwargs]:
-            return fitting
-        return self._meant(kwargs) or fitting or f"Its documentation is `help({self.name})`."
-
-    def _meant(self, kwargs: dict[str, Any]) -> str:
-        taken = {each.name for each in self.parameters.values() if each.kind is not each.VAR_POSITIONAL}
-        wrong: list[int | str] = [name for name in kwargs if name not in taken] or [len(self.args)]
-        known = next((MEANT[self.name, each] for each in wrong if (self.name, each) in MEANT), "")
-        values = [*map(self.shown, (*self.args, *kwargs.values())), "...", "..."]
-        fit = {name: value for name, value in kwargs.items() if name in taken}
-        not_null = " & ".join(f"F.isnotnull({self.shown(each)})" for each in self.args)
-        given = {"given": self._arguments(self.args, fit), "columns": self._arguments(self.args, {}), "known": not_null}
-        return known.format(*values, call=self.name, **given)
+        names = [each.name for each in self.parameters.values() if each.kind is not Kind.KEYWORD_ONLY]
+        return ", ".join([*names, *(["*", *self.keyword_only] if self.keyword_only else [])])
 
     def _ours(self, name: str) -> str:
         if name in self.parameters:
@@ -197,9 +190,153 @@ class _Misfit:
         fitting = [ours for ours in renamed if ours in self.parameters] or renamed
         return fitting[0] if fitting else closest(name, self.parameters) or name
 
-    def _fitting(self, kwargs: dict[str, Any]) -> str:
+    def placed(self) -> dict[str, Any]:
+        """Return the arguments that are more than fit by names of parameters that are by keyword only, if all can be.
+
+        A text that is no duration is the zone; a second column is no condition.
+        """
+        free, found = [each for each in self.keyword_only if each not in {*self.kwargs, "where"}], {}
+        for value in self.extra:
+            if not free:
+                return {}
+            zone = "zone" in free and isinstance(value, str) and value.strip()[:1].isalpha()
+            found[free.pop(free.index("zone") if zone else 0)] = value
+        return found
+
+    def _fitting(self) -> str:
         """The call with keywords renamed, and with names for arguments that are by keyword only; "" if none fits."""
-        most = sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in self.parameters.values())
-        named = dict(zip(self._keyword_only, self.args[most:], strict=False)) | kwargs
-        fits = not self._why(self.args[:most], named)
-        return f"Write `{self._written(self.args[:most], named)}`." if fits else ""
+        named = self.placed() | self.kwargs
+        fits = len(named) == len(self.kwargs) + len(self.extra) and not self._why(self.args, named)
+        if not fits or (self.extra and not self._is_taken(named)):
+            return ""
+        twice = f": `{next(iter(self.twice))}` is given twice" if self.twice else ""
+        return f"Write `{self.text(self.name, self.args, named)}`{twice}."
+
+    def _is_taken(self, named: dict[str, Any]) -> bool:
+        try:
+            self.function(*self.args, **named)
+        except Exception:
+            return False
+        return True
+
+
+class _Code(str):
+    """The text of an argument, which is written as it is."""
+
+
+def _windows(call: _Misfit) -> str:
+    """Return the windows of a size that were meant."""
+    needed = [each.name for each in call.parameters.values() if each.default is each.empty and each.name != "advance"]
+    named, notes = dict.fromkeys(needed, ...) | call.named, []
+    if "label" in named:
+        del named["label"]
+        notes.append("A row has both edges of its window: select `window.start` or `window.end`.")
+    if "closed" in named:
+        notes.append(_closed(named))
+    if call.twice or {*named} - {*call.parameters, "advance"}:
+        return ""
+    placed = call.placed()
+    if len(placed) < len(call.extra):
+        return ""
+    forms = [_form(call, call.name, named | placed)] if notes or ... in named.values() else []
+    if call.name == "tumbling" and "advance" in named:
+        forms = [_form(call, "hopping", named | placed)]
+    elif call.name == "tumbling" and "offset" in placed:
+        hops = _form(call, "hopping", named | {"advance": placed.pop("offset")} | placed)
+        forms = [hops, f"{_form(call, 'tumbling', named | call.placed())}, if edges are to be shifted"]
+    elif call.name == "hopping" and "advance" not in named:
+        overlapping = _form(call, "hopping", {"size": named["size"], "advance": ...} | named)
+        forms = [f"{overlapping}, if windows are to overlap"]
+        if not {"gaps", "tail"} & {*named}:
+            forms.insert(0, _form(call, "tumbling", named))
+    return " ".join([f"Write {'; or '.join(forms)}.", *notes]) if forms else ""
+
+
+def _form(call: _Misfit, name: str, named: Mapping[str, Any]) -> str:
+    rest = {each: value for each, value in named.items() if each != "size"}
+    return f"`{call.text(name, [named['size']], rest)}`"
+
+
+def _closed(named: dict[str, Any]) -> str:
+    """Remove which edges windows have, return what they have here, and shift them by a microsecond if that is it."""
+    closed, offset = named.pop("closed"), named.get("offset") or ""
+    if closed == "left":
+        return "Windows are `[start, end)`: leave `closed` out."
+    if closed != "right" or named.get("zone") is not None:
+        return "Windows are `[start, end)`; there are none with other edges."
+    more = timedelta(microseconds=1)
+    named["offset"] = offset + more if isinstance(offset, timedelta) else f"{offset} 1 microsecond".strip()
+    return "Windows are `[start, end)`; the offset by a microsecond makes them `(start, end]`."
+
+
+def _sliding(call: _Misfit) -> str:
+    """Return the windows that were meant by sliding windows with an advance."""
+    named = call.named
+    advance = [*call.extra, *([named.pop("advance")] if "advance" in named else [])]
+    if len(advance) != 1 or {*named} - {*call.parameters}:
+        return ""
+    hops = _form(call, "hopping", {"size": named.get("difference", ...), "advance": advance[0]})
+    rest = {name: value for name, value in named.items() if name != "difference"}
+    slides = call.text("sliding", [named.get("difference", ...)], rest)
+    return f"Write {hops}; or `{slides}`, if windows are to be at the times of records."
+
+
+def _session(call: _Misfit) -> str:
+    meant = call.text("session", call.args, call.kwargs)
+    known = call.extra and not call.unknown
+    return f"Write `{meant}`: a session ends where its key has no record for the gap." if known else ""
+
+
+def _keys(call: _Misfit) -> str:
+    """Return the grouping by keys that were given by name."""
+    args, kwargs = call.given
+    named = dict(kwargs)
+    first = [named.pop("df")] if "df" in named else []
+    known = all(closest(name, ("by", "keys", "on", "columns", "cols")) for name in named)
+    return f"Write `{call.text('group_by', [*first, *args, *named.values()], {})}`." if named and known else ""
+
+
+def _columns(call: _Misfit) -> str:
+    """Return the call of a function of one column for several of them: rows with a null do not count."""
+    given = (*call.args, *call.extra)
+    columns = [*takewhile(lambda each: isinstance(each, str) or hasattr(type(each), "isNotNull"), given)]
+    free = [name for name in call.parameters if name not in ("column", "where")]
+    options = dict(zip(free, given[len(columns) :], strict=False))
+    fits = len(columns) + len(options) == len(given) and "column" not in call.twice
+    if len(columns) < 2 or call.unknown or not fits:
+        return ""
+    together = [] if call.name == "C.count" else [_Code(call.text("F.struct", columns, {}))]
+    named = options | call.kwargs | call.twice
+    return f"Write `{call.text(call.name, together, named | {'where': _known(call, columns)})}`."
+
+
+def _known(call: _Misfit, columns: Iterable[Any]) -> _Code:
+    """Return the condition that no column is null, and the one that was given."""
+    where = call.kwargs.get("where")
+    shown = f"F.col({where!r})" if isinstance(where, str) else call.shown(where)
+    parts = [*(call.text("F.isnotnull", [each], {}) for each in columns), *([] if where is None else [shown])]
+    return _Code(" & ".join(parts))
+
+
+def _nulls(call: _Misfit) -> str:
+    """Return the first or last value, of rows in which it is not null if nulls are to be ignored."""
+    named = dict(call.kwargs)
+    ignore = [*call.extra, *([named.pop("ignore_nulls")] if "ignore_nulls" in named else [])]
+    if len(ignore) != 1 or not isinstance(ignore[0], bool) or {*named} - {*call.parameters}:
+        return ""
+    if not ignore[0]:
+        return f"Write `{call.text(call.name, call.args, named)}`: nulls count."
+    return f"Write `{call.text(call.name, call.args, named | {'where': _known(call, [call.named['column']])})}`."
+
+
+MEANT: dict[str, Callable[[_Misfit], str]] = {
+    **dict.fromkeys(("hopping", "tumbling", "cumulating"), _windows),
+    "sliding": _sliding,
+    "session": _session,
+    "group_by": _keys,
+    **dict.fromkeys(("C.count", "C.count_distinct", "C.approx_count_distinct"), _columns),
+    **dict.fromkeys(("C.first", "C.last"), _nulls),
+}
+"""What returns the remedy of a call whose arguments do not fit, "" if it knows none, by the function."""
+_FITTING = ("C.approx_count_distinct",)
+"""Functions whose arguments may fit and yet be meant for other parameters."""

@@ -38,6 +38,8 @@ def text_of(column: Any) -> str:
 def sparks_window(given: Sequence[Any]) -> str:
     """Return the arguments of `.window` that were meant by those of Spark's `window`, or by its Column; "" for others.
 
+    The time may be in any place among the durations.
+
     >>> sparks_window(["ts", "1 hour", "1 minute"])
     "hopping('1 hour', advance='1 minute'), time='ts'"
     """
@@ -48,15 +50,21 @@ def sparks_window(given: Sequence[Any]) -> str:
             return f"session({', '.join(map(repr, given[1:]))}), time={given[0]!r}"
     if not (1 < len(given) < 5 and all(isinstance(each, str) for each in given)):
         return ""
-    time, size, *more = given
+    time, size, *more = sorted(given, key=_is_duration)
     shift = "" if not more[1:] or more[1].startswith("0 ") else f", offset={more[1]!r}"
     if more and more[0] != size:
         return f"hopping({size!r}, advance={more[0]!r}{shift}), time={time!r}"
     return f"tumbling({size!r}{shift}), time={time!r}"
 
 
+def _is_duration(text: str) -> bool:
+    return bool(re.match(r"\s*(interval\s)?\s*[-+.]?\d", text, re.IGNORECASE))
+
+
 def written(value: Any) -> str:
-    """Return the text of a call that makes an argument: Columns by their text, functions by their names."""
+    """Return the text of a call that makes an argument: Columns by their text, functions by name, frames as `df`."""
+    if hasattr(type(value), "sparkSession"):
+        return "df"
     if is_column(value):
         return f"F.expr({text_of(value)!r})"
     if isinstance(value, (list, tuple)):

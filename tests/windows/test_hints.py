@@ -1,5 +1,6 @@
 """Calls that other libraries have: the message writes the call here, and names what is unknown."""
 
+import datetime
 import pickle
 import re
 from datetime import timedelta
@@ -49,7 +50,7 @@ MEANT = {
     "a second of sliding": (lambda: sliding(HOUR, MINUTE), "Write `hopping('1 hour', advance='1 minute')`; or"),
     "slide of sliding": (lambda: sliding(HOUR, slide=MINUTE), "Write `hopping('1 hour', advance='1 minute')`; or"),
     "a second of session": (lambda: session(HOUR, MINUTE), "Write `session('1 hour')`: a session ends"),
-    "keys=": (lambda: group_by("df", keys=["user"]), "Write `group_by(df, *['user'])`."),
+    "keys=": (lambda: group_by("df", keys=["user"]), "Write `group_by('df', ['user'])`."),
     "a typing error in window": (lambda: GROUPED.window(tumbling(HOUR), tme="ts"), "Did you mean `time`?"),
     "every of cumulating": (lambda: cumulating("1 day", every=HOUR), "Write `cumulating('1 day', step='1 hour')`."),
     "size of a window": (
@@ -60,7 +61,7 @@ MEANT = {
     "label": (lambda: tumbling(HOUR, label="right"), "`window.start` or `window.end`"),
     "closed": (
         lambda: hopping(HOUR, MINUTE, closed="right"),
-        "`hopping('1 hour', '1 minute', offset='1 microsecond')`",
+        "`hopping('1 hour', advance='1 minute', offset='1 microsecond')`",
     ),
     "tz": (lambda: tumbling("1 day", tz="UTC"), "Write `tumbling('1 day', zone='UTC')`."),
     "timeout": (lambda: session(timeout="5 minutes"), "Write `session(gap='5 minutes')`."),
@@ -72,8 +73,7 @@ MEANT = {
     "try_sum": (lambda: C.try_sum("x"), '`C.sum("x", overflow="null")`'),
     "several columns": (
         lambda: C.count_distinct("a", "b"),
-        "Write `C.count_distinct(F.to_json(F.to_variant_object(F.struct('a', 'b'))), "
-        "where=F.isnotnull('a') & F.isnotnull('b'))`.",
+        "Write `C.count_distinct(F.struct('a', 'b'), where=F.isnotnull('a') & F.isnotnull('b'))`.",
     ),
     "rows without nulls": (lambda: C.count("a", "b"), "Write `C.count(where=F.isnotnull('a') & F.isnotnull('b'))`."),
     "ignore_nulls": (lambda: C.last("x", ignore_nulls=True), "Write `C.last('x', where=F.isnotnull('x'))`."),
@@ -102,6 +102,7 @@ MEANT = {
         lambda: lookbacks(None, {"a": HOUR, "closed": "left"}, False),
         "got closed='left'. Write `inclusive",
     ),
+    "a typing error in features": (lambda: lookbacks(None, {"a": HOUR, "inclsive": True}, False), "mean `inclusive`?"),
     "an unknown keyword of features": (lambda: lookbacks(HOUR, {"limit": 5}, False), "got '1 hour', limit=5"),
 }
 
@@ -117,24 +118,70 @@ def test_the_message_writes_the_call_that_was_meant(guess):
     assert str(pickle.loads(pickle.dumps(raised.value))) == message
 
 
-CALLS = [
-    "hopping('1 hour', slide='1 minute')",
-    "hopping('1 hour', '1 minute', '5 seconds')",
-    "hopping(period='1 hour', every='1 minute', tz='UTC')",
-    "tumbling('1 hour', '1 minute')",
-    "sliding('1 hour', '1 minute')",
-    "cumulating('1 hour', '1 minute', '5 seconds')",
-    "session(timeout='5 minutes')",
-]
+ONE = "1 microsecond"
+ASKED = {
+    "hopping('1 hour', slide='1 minute')": [hopping(HOUR, MINUTE)],
+    "hopping('1 hour', '1 minute', '5 seconds')": [hopping(HOUR, MINUTE, offset="5 seconds")],
+    "hopping(period='7 days', every='1 day', tz='UTC')": [hopping("7 days", "1 day", zone="UTC")],
+    "hopping('7 days', '1 day', 'UTC')": [hopping("7 days", "1 day", zone="UTC")],
+    "hopping('1 hour', offset='5 s')": [tumbling(HOUR, offset="5 s"), hopping(HOUR, MINUTE, offset="5 s")],
+    "hopping('1 hour', tail='1 minute')": [hopping(HOUR, MINUTE, tail=MINUTE)],
+    "hopping(slide='1 minute')": [hopping(HOUR, MINUTE)],
+    "hopping('1 hour', '1 minute', slide='2 minutes')": [hopping(HOUR, MINUTE)],
+    "tumbling('1 hour', '1 minute')": [hopping(HOUR, MINUTE), tumbling(HOUR, offset=MINUTE)],
+    "tumbling('1 hour', slide='1 minute', offset='5 s')": [hopping(HOUR, MINUTE, offset="5 s")],
+    "tumbling('1 day', 'UTC')": [tumbling("1 day", zone="UTC")],
+    "tumbling('1 hour', closed='left')": [tumbling(HOUR)],
+    "tumbling('1 hour', closed='both')": [tumbling(HOUR)],
+    "tumbling('1 day', closed='right', zone='UTC')": [tumbling("1 day", zone="UTC")],
+    "tumbling('1 hour', closed='right')": [tumbling(HOUR, offset=ONE)],
+    "tumbling('1 hour', closed='right', offset='5 minutes')": [tumbling(HOUR, offset="300000001 us")],
+    "tumbling('1 hour', closed='right', offset='-5 minutes')": [tumbling(HOUR, offset="-299999999 us")],
+    "tumbling('1 hour', closed='right', offset=timedelta(0, 1))": [tumbling(HOUR, offset="1000001 us")],
+    "hopping('1 hour', closed='right')": [tumbling(HOUR, offset=ONE), hopping(HOUR, MINUTE, offset=ONE)],
+    "hopping('1 hour', '1 minute', closed='right', offset=0)": [hopping(HOUR, MINUTE, offset=ONE)],
+    "hopping('1 hour', '1 minute', label='right')": [hopping(HOUR, MINUTE)],
+    "cumulating('1 hour', '1 minute', '5 seconds')": [cumulating(HOUR, MINUTE, offset="5 seconds")],
+    "cumulating('1 day', '1 hour', 'UTC')": [cumulating("1 day", HOUR, zone="UTC")],
+    "cumulating('1 day', '1 hour', closed='right')": [cumulating("1 day", HOUR, offset=ONE)],
+    "cumulating('1 day')": [cumulating("1 day", MINUTE)],
+    "sliding('1 hour', '1 minute')": [hopping(HOUR, MINUTE), sliding(HOUR)],
+    "sliding('1 hour', slide='1 minute', right=False)": [hopping(HOUR, MINUTE), sliding(HOUR, right=False)],
+    "session(timeout='5 minutes')": [session("5 minutes")],
+    "session('5 minutes', timeout='1 minute')": [session("5 minutes")],
+    "session('5 minutes', '1 minute')": [session("5 minutes")],
+    "group_by(keys='user')": [GROUPED],
+    "group_by(key=['user'])": [GROUPED],
+    "group_by('city', by='user')": [group_by("city", "user")],
+    "group_by('user').window('1 hour', 'ts')": [GROUPED.window(tumbling(HOUR), time="ts")],
+    "group_by('user').window('1 hour', '1 minute', 'ts')": [GROUPED.window(hopping(HOUR, MINUTE), time="ts")],
+    "C.last('x', ignore_nulls=False)": [C.last("x")],
+    "C.last('x', False)": [C.last("x")],
+    "C.first('x', False, where='ok')": [C.first("x", where="ok")],
+    "C.count_distinct('x', 10)": [C.count_distinct("x", limit=10)],
+}
+"""Calls as they are guessed, each with what is meant: where a size or an advance is missing, an hour, or a minute."""
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_the_call_in_the_message_can_be_made(call):
+@pytest.mark.parametrize("call", ASKED)
+def test_the_call_in_the_message_means_what_was_asked(call):
+    names = {name: getattr(slicing, name) for name in slicing.__all__} | {"C": C, "timedelta": timedelta}
     with pytest.raises(SlicingError) as raised:
-        eval(call, vars(slicing) | {name: getattr(slicing, name) for name in slicing.__all__})
-    (meant, *_) = re.findall(r"Write `(.*?)`", str(raised.value))
-    if "tz" not in call:  # a size in hours has no zone
-        assert isinstance(eval(meant, {name: getattr(slicing, name) for name in slicing.__all__}), slicing.Window)
+        eval(call, names)
+    made = re.findall(r"(?:Write|; or) `(.*?)`", str(raised.value))
+    for text, wanted in zip(made, ASKED[call], strict=True):
+        full = text.replace("size=...", "'1 hour'").replace("(...", "('1 hour'").replace("=...", "='1 minute'")
+        found = eval(f"group_by('user'){full}" if full[0] == "." else full, names | {"datetime": datetime})
+        assert repr(found) == repr(wanted)
+
+
+@pytest.mark.parametrize(
+    "call", ["C.min('x', 'y')", "C.sum('x', 'y')", "sliding('1 s', '1 s', '1 s')", "C.last('x', 'y')"]
+)
+def test_nothing_is_proposed_that_is_refused_or_means_something_else(call):
+    with pytest.raises(InvalidType, match=r"Its documentation is `help\(") as raised:
+        eval(call, vars(slicing) | {"C": C, "sliding": sliding})
+    assert "Write" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["hopping", "group_by", "early", "results"])
