@@ -298,7 +298,9 @@ def test_those_made_of_others_name_their_reference():
 def test_kinds_without_meaning_are_refused(entry):
     bound = entry.of("x")
     for kind in [kind for kind in ("string", "boolean", "binary", "decimal(5,2)") if not entry.accepts(kind)]:
-        with pytest.raises(InvalidType, match=rf"`{entry.name}\(x.*\)` takes .*; got .*\. (Take a number|Choose or|Compute)"):
+        with pytest.raises(
+            InvalidType, match=rf"`{entry.name}\(x.*\)` takes .*; got .*\. (Take a|Cast it|Choose or|Compute)"
+        ):
             bound.resolve(kinds_of(bound, kind))
 
 
