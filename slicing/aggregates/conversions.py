@@ -7,6 +7,7 @@ from slicing.column_names import as_column
 _NUMBERS = {
     "boolean": 'F.col({}).cast("int")',
     "string": 'F.col({}).cast("double")',
+    "decimal": 'F.col({}).cast("double")',
     "binary": "F.length({})",
     "date": "F.unix_date({})",
     "timestamp": "F.unix_micros({})",
@@ -40,9 +41,10 @@ def as_number(kind: str, code: str = '"x"') -> str:
     """
     if kind.startswith("interval"):
         return as_atomic(kind, code)
-    if kind not in _NUMBERS:
+    remedy = _NUMBERS.get(kind.partition("(")[0])
+    if remedy is None:
         return "Take a part of it that is a number, by `withColumn`."
-    return f"Take a number of it, by `withColumn`: `{_of(code, _NUMBERS[kind])}`."
+    return f"Take a number of it, by `withColumn`: `{_of(code, remedy)}`."
 
 
 def as_atomic(kind: str, code: str) -> str:
