@@ -71,8 +71,8 @@ class OpenBucket(Protocol):
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, with the records so far. This does not change the state."""
 
-    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
-        """Yield the windows that a lookup names and that are not whole, without those that it has `emitted`."""
+    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
+        """Yield the windows that a lookup has `found`, then those that it names and that are not whole."""
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""
@@ -125,9 +125,9 @@ class Around:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
         return self.engine.forgotten()
 
-    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
-        """Yield the windows that a lookup names and that are not whole, without those that it has `emitted`."""
-        return self.engine.unknown(asked, emitted)
+    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
+        """Yield the windows that a lookup has `found`, then those that it names and that are not whole."""
+        return self.engine.with_unknown(asked, found)
 
     def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
         """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
@@ -328,9 +328,9 @@ class Bucket:
         """Yield the windows that are looked up, with the records so far. This does not change the state."""
         raise NotImplementedError
 
-    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
-        """Yield nothing: records decide which windows there are, or windows that are not open are not kept."""
-        return iter(())
+    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
+        """Yield those `found`: records decide which windows there are, or windows that are not open are not kept."""
+        return found
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""

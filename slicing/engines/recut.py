@@ -50,9 +50,9 @@ class RecutBucket(Around):
         """Yield the windows that are looked up, with the records so far. This does not change the state."""
         return self.engine.look(self._recut(asked))
 
-    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
-        """Yield the windows that a lookup names and that are not whole, without those that it has `emitted`."""
-        return self.engine.unknown(self._recut(asked), emitted)
+    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
+        """Yield the windows that a lookup has `found`, then those that it names and that are not whole."""
+        return self.engine.with_unknown(self._recut(asked), found)
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows that are looked up. This does not change the state."""

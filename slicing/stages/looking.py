@@ -196,14 +196,14 @@ class LookUp:
 
     def rows(self, bucket: OpenBucket, label: int = 0) -> Iterator[pa.Table]:
         """Yield the flat rows of the windows of a bucket, then rows of nulls for windows that it does not know."""
-        watermark, emitted = bucket.head.watermark, list[Windows]()
+        watermark, found = bucket.head.watermark, bucket.look(self.look)
         shape = replace(self.shape, since=bucket.since)
-        for windows in bucket.look(self.look):
-            emitted += [replace(windows, partials=[], dictionaries=[])] if self.look.unknown else []
-            for some in framed(self.execution_plan.shape, windows):
+        for each in bucket.with_unknown(self._within(label), found) if self.look.unknown else found:
+            if isinstance(each, Unknown):
+                yield self._nulls(shape, each, watermark)
+                continue
+            for some in framed(self.execution_plan.shape, each):
                 yield self._table(shape, some, watermark, bucket)
-        for unknown in bucket.unknown(self._within(label), emitted) if self.look.unknown else ():
-            yield self._nulls(shape, unknown, watermark)
 
     def _within(self, label: int) -> Look:
         """Return the lookup, of the keys that are in a bucket."""

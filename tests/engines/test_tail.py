@@ -3,7 +3,9 @@
 Rows under every trigger, with late records and restarts, are in `test_scenarios`.
 """
 
+import gc
 import random
+import weakref
 from collections import Counter
 from dataclasses import replace
 
@@ -20,9 +22,13 @@ from scenarios.kinds.tailed import Coarse
 from scenarios.scenario import Process, Scenario
 
 from slicing import Aggregate, by_edges, hopping
-from slicing.engines.looking import Look, Other, over_one_cut
-from slicing.engines.sliced import merging, tailed_close
+from slicing.assembly import partitions
+from slicing.assembly.results import Windows
+from slicing.engines.looking import Look, Other, Unknown, over_one_cut
+from slicing.engines.sliced import emitted, merging, tailed_close, unknown
+from slicing.engines.sliced.emitted import Emitted
 from slicing.errors import InvalidType
+from slicing.stages import flat
 from slicing.stages.local_runner import bounded, stream
 from slicing.stages.looking import KNOWN, LookUp
 from slicing.state import bucket_cache, slice_groups
@@ -439,10 +445,11 @@ def not_known(made, asked, window):
     """The windows that are named and not known, by (key, start, end), with the time from which they are."""
     bucket, family = made.bucket(), window.family.over(made.families[0].cut)
     asked = replace(asked, other=Other((family,)), unknown=True)
-    emitted = list(bucket.look(asked))
+    found = bucket.with_unknown(asked, bucket.look(asked))
     return {
         (key, start // MS, end // MS): known // MS
-        for each in bucket.unknown(asked, emitted)
+        for each in found
+        if isinstance(each, Unknown)
         for key, start, end, known in zip(
             each.names["k0"].take(pa.array(each.keys)).to_pylist(),
             family.window_start(each.windows).tolist(),
@@ -485,6 +492,104 @@ def test_a_key_whose_latest_window_is_not_known_is_there(keys):
     # Its record is in the slice of 78 to 84: the first window that may hold it ends inside of this slice.
     assert not_known(made, asked, window) == {(3, 76, 79): 84}
     assert not_known(made, replace(asked, latest=False), window) == {(3, 76, 79): 84} if keys else True
+
+
+LAST_SECONDS, TEN = (0, 100 * SECOND), hopping("10 seconds", "1 second").family
+
+
+@pytest.mark.parametrize(
+    ("window", "asked"),
+    [
+        (hopping("20 seconds", "1 second"), Look(starts=LAST_SECONDS)),
+        (hopping("20 seconds", "1 second"), Look(starts=LAST_SECONDS, incomplete=True)),
+        (hopping("30 seconds", "1 second", tail="6 seconds"), Look(latest=True, other=Other((TEN,)))),
+    ],
+    ids=["whole windows", "windows that lack slices", "latest windows"],
+)
+def test_keys_of_emitted_windows_are_read_once(window, asked, monkeypatch):
+    """Twice the keys, twice the rows of keys; not four times, as if all were read again for each few keys."""
+    monkeypatch.setattr(unknown, "FRAME_ROWS", 2000)
+    monkeypatch.setattr(partitions, "PARTITION_BYTES", 2_000)
+    concat, read = pa.concat_tables, Counter()
+
+    def counted(tables, *more, **named):
+        table = concat(tables, *more, **named)
+        read[count] += len(table)
+        return table
+
+    for count in (500, 1000):
+        query, store = Query([window], ["rows"]), MemoryStore()
+        for second in range(60, 100, 8):
+            query.step(store, [(second * SECOND, key, 1, "a") for key in range(count)], second * SECOND)
+        keys = None if asked.latest else pa.table({"k0": pa.array(range(count), pa.int64())})
+        shape = query.shape if asked.other is None else query.shape.over(TEN)
+        looked, bucket = replace(asked, keys=keys, unknown=True), query.bucket(store)
+        with monkeypatch.context() as patched:
+            patched.setattr(pa, "concat_tables", counted)
+            plan = query.execution_plan, query.fingerprint, query.emission
+            found = [*LookUp(*plan, 0, shape, False, True, None, looked, {}).rows(bucket)]
+        rows = pa.concat_tables([table.select(["k0", flat.START]) for table in found])
+        assert len(rows) >= count
+        assert len(rows.group_by(rows.column_names).aggregate([])) == len(rows)
+    assert read[1000] < 3 * read[500]
+
+
+def test_lookups_hold_no_window_that_they_have_returned(monkeypatch):
+    windows = hopping("20 seconds", "1 second"), hopping("5 seconds", "1 second")
+    query, store = Query(windows, ["rows"], wide=True), MemoryStore()
+    for second in range(60, 100, 8):
+        query.wide_step(store, [(second * SECOND, 1, 1, "a")], second * SECOND)
+    bucket, held = query.bucket(store), []
+
+    def seen(frames):
+        for frame in frames:
+            for row in range(len(frame)):
+                one = frame.take(np.array([row]))
+                held.append([weakref.ref(each) for each in (one.windows, one.keys, *one.aligned)])
+                yield one
+
+    monkeypatch.setattr(bucket, "look", lambda asked, look=bucket.look: seen(look(asked)))
+    look, plan = Look(keys=KEYS, starts=LAST_SECONDS, unknown=True), (query.execution_plan, query.fingerprint)
+    for table in LookUp(*plan, query.emission, 0, query.shape, True, True, None, look, {}).rows(bucket):
+        if 9 in table["k0"].to_pylist():
+            gc.collect()
+            assert len(held) > 5
+            assert sum(any(each() is not None for each in refs) for refs in held) <= 1, "the last one"
+            return
+    raise AssertionError("a key without records has windows that are not known")
+
+
+@pytest.mark.parametrize("is_same", [False, True], ids=["hashes", "one hash"])
+@pytest.mark.parametrize("named", [np.array([3, 5, 6]), None], ids=["windows", "keys"])
+def test_emitted_windows_are_told_from_others(named, is_same, monkeypatch):
+    if is_same:
+        monkeypatch.setattr(emitted, "hashes", lambda names: np.zeros(len(names), np.uint64))
+    rng, some, returned = random.Random(7), Emitted(named), set()
+
+    def keys(length):
+        return [(rng.choice([1, 2, 3, None]), rng.choice(["a", "b", None])) for _ in range(length)]
+
+    def drawn(length, windows):
+        own = [*dict.fromkeys(keys(length))]
+        names = pa.table({"n": pa.array([n for n, _ in own], pa.int64()), "s": pa.array([s for _, s in own])})
+        pairs = {(rng.randrange(len(own)), rng.choice(windows)) for _ in range(length)}
+        codes, numbers = (np.array(each, np.int64) for each in zip(*pairs, strict=True))
+        return [(own[code], window) for code, window in pairs], codes, numbers, names
+
+    for _ in range(3):
+        places, codes, windows, names = drawn(3, range(2, 9))
+        some.add(Windows(windows, codes, names, np.ones(len(codes)), [], []))
+        returned.update(places)
+    of_keys, left_out = {key for key, _ in returned}, 0
+    for _ in range(20):
+        places, codes, windows, names = drawn(5, [3, 5, 6])
+        found = some.without(Unknown(0, windows, codes, names, windows * 10))
+        expected = [each for each in places if (each not in returned if named is not None else each[0] not in of_keys)]
+        rows = names.take(pa.array(found.keys)).to_pylist()
+        assert [((row["n"], row["s"]), at) for row, at in zip(rows, found.windows.tolist(), strict=True)] == expected
+        assert found.known.tolist() == [10 * at for _, at in expected]
+        left_out += len(places) - len(expected)
+    assert left_out
 
 
 LONG, DAY = hopping("30 seconds", "1 second", tail="6 seconds"), hopping("12 seconds", "6 seconds")

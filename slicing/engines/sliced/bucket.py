@@ -180,11 +180,11 @@ class SlicedBucket(Bucket):
         aligned = [each.state for each in leading.aligned_families]
         return of_something(hidden(frame, leading.state, aligned) for frame in frames)
 
-    def unknown(self, asked: Look, emitted: Sequence[Windows]) -> Iterator[Unknown]:
-        """Yield the windows that a lookup names and that are not whole, without those that it has `emitted`."""
+    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
+        """Yield the windows that a lookup has `found`, then those that it names and that are not whole."""
         newest = -FOREVER if self.head.newest is None else self.head.newest
         at = self._lookups if asked.other is None else self._lookups.of(asked.other)
-        return UnknownWindows(at, asked, newest).each(self.slices.stored, emitted)
+        return UnknownWindows(at, asked, newest, self.slices.stored).after(found)
 
     @property
     def _lacking(self) -> int | None:

@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,11 @@ from slicing.aggregates.arrays import Array
 from slicing.aggregates.records import expanded
 from slicing.assembly.partitions import key_partitions
 from slicing.assembly.results import FRAME_ROWS, Windows
-from slicing.content.block import Block, encode_keys
+from slicing.content.block import Block
 from slicing.content.folding import by_key
 from slicing.content.pairs import Pairs
 from slicing.engines.looking import Look, Unknown, after, last_rows
+from slicing.engines.sliced.emitted import Emitted
 from slicing.engines.sliced.lookups import SliceLookups
 from slicing.windows.families.family import Family, emitted_from, repeats
 from slicing.windows.families.several import primary
@@ -30,7 +31,6 @@ from slicing.windows.time.slices import FOREVER
 
 MOST = 1000
 """The most unknown windows of a family that one lookup returns for a key: the newest ones."""
-Stored = Callable[[int, int], Iterable[Block]]
 
 
 @dataclass(frozen=True)
@@ -40,24 +40,30 @@ class UnknownWindows:
     at: SliceLookups
     asked: Look
     newest: int
+    stored: Callable[[int, int], Iterable[Block]]
 
-    def each(self, stored: Stored, emitted: Sequence[Windows]) -> Iterator[Unknown]:
-        """Yield the unknown windows of each family with rows of its own, without the `emitted` ones."""
-        families = self.at.shape.family.families
-        for number in [primary(families) or 0] if self.at.wide else range(len(families)):
-            some = [each for each in emitted if each.family == number]
-            if self.asked.starts is None:
-                found = self._of_newest(number, stored) if self.at.next_separate is not None else iter(())
-            else:
-                found = self._of_starts(number, stored)
-            for each in found:
-                yield self._without(each, some)
+    def after(self, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
+        """Yield the emitted windows, then the unknown ones of each family with rows of its own that are not emitted."""
+        families, by_starts = self.at.shape.family.families, self.asked.starts is not None
+        if not by_starts and self.at.next_separate is None:
+            yield from found
+            return
+        numbers = [primary(families) or 0] if self.at.wide else range(len(families))
+        emitted = {number: Emitted(self._named(number) if by_starts else None) for number in numbers}
+        for windows in found:
+            emitted[windows.family].add(windows)
+            yield windows
+        for number, each in emitted.items():
+            for unknown in self._of_newest(number) if each.named is None else self._of_starts(number, each.named):
+                yield each.without(unknown)
 
-    def _of_starts(self, number: int, stored: Stored) -> Iterator[Unknown]:
-        """Yield the windows of `starts` that are not whole, of the keys that are looked up or have records there."""
-        family = self.at.shape.family.families[number]
-        windows = self._between(number, family)
-        windows = windows[~self._is_whole(number, windows)][-MOST:]
+    def _named(self, number: int) -> Array:
+        """Return the windows of `starts` that are not whole."""
+        windows = self._between(number, self.at.shape.family.families[number])
+        return windows[~self._is_whole(number, windows)][-MOST:]
+
+    def _of_starts(self, number: int, windows: Array) -> Iterator[Unknown]:
+        """Yield windows of the keys that are looked up or have records there."""
         if not len(windows):
             return
         if self.asked.keys is not None:
@@ -67,12 +73,12 @@ class UnknownWindows:
                 keys = np.repeat(np.arange(len(names)), len(windows))
                 yield self._unknown(number, np.tile(windows, len(names)), keys, names)
             return
-        for rows in self._rows(stored, int(family.end_slice(windows[-1]))):
+        for rows in self._rows(int(self.at.shape.family.families[number].end_slice(windows[-1]))):
             yield self._overlapping(number, windows, rows)
 
-    def _rows(self, stored: Stored, end: int = FOREVER) -> Iterator[Block]:
+    def _rows(self, end: int = FOREVER) -> Iterator[Block]:
         """Yield the rows of the keys that are looked up, some keys at a time."""
-        blocks = (self.asked.of_keys(block) for block in stored(self.at.since, end))
+        blocks = (self.asked.of_keys(block) for block in self.stored(self.at.since, end))
         return (partition.blocks[0] for partition in key_partitions(self.at.shape, [blocks]))
 
     def _overlapping(self, number: int, windows: Array, rows: Block) -> Unknown:
@@ -88,10 +94,10 @@ class UnknownWindows:
         keys, found = pairs.unpack(np.unique(pairs.pack(keys[some], found[some])))
         return self._unknown(number, found, keys, rows.names)
 
-    def _of_newest(self, number: int, stored: Stored) -> Iterator[Unknown]:
+    def _of_newest(self, number: int) -> Iterator[Unknown]:
         """Yield for each key the first window that holds its newest record, unless it is whole."""
         family = self.at.shape.family.families[number]
-        for rows in self._rows(stored):
+        for rows in self._rows():
             block = by_key(self.at.shape, rows)
             block = block.take(np.flatnonzero(~np.broadcast_to(family.in_gap(block.index), block.index.shape)))
             newest = last_rows(block)
@@ -145,18 +151,3 @@ class UnknownWindows:
 
     def _next_separate(self, index: Array) -> Array:
         return index if self.at.next_separate is None else self.at.next_separate(index)
-
-    def _without(self, found: Unknown, emitted: Sequence[Windows]) -> Unknown:
-        """Return the unknown windows without the emitted ones; without `starts`, without all keys that have a row."""
-        codes, names = encode_keys(
-            pa.concat_tables([found.names, *(each.names.take(pa.array(each.keys)) for each in emitted)])
-        )
-        ours, theirs = codes[: len(found.names)][found.keys], codes[len(found.names) :]
-        if self.asked.starts is None:
-            there = np.isin(ours, theirs)
-        else:
-            windows = np.concatenate([np.zeros(0, np.int64), *(each.windows for each in emitted)])
-            pairs = Pairs.over(np.concatenate([found.windows, windows]), len(names))
-            there = np.isin(pairs.pack(ours, found.windows), pairs.pack(theirs, windows))
-        some = np.flatnonzero(~there)
-        return replace(found, windows=found.windows[some], keys=found.keys[some], known=found.known[some])
