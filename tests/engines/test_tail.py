@@ -724,12 +724,18 @@ def test_runs_of_windows_that_end_in_one_tail_and_start_alike(seed):
 def test_a_close_over_a_tail_that_a_zone_has_left_out(monkeypatch, jump):
     """Apia left out 30 December 2011; the totals of whole tails are made for a few tails at a time."""
     monkeypatch.setattr(tailed_close, "MOST_TAILS", 2)
-    window, begin = hopping("10 days", "6 hours", tail="1 day", zone="Pacific/Apia"), 15_327 * DAY
-    times = [begin + at * DAY // 4 for at in range(4 * 30)]
-    batches = [times[:40], *([time] for time in times[40::jump])]
-    taken = [time for batch in batches for time in batch]
+    window, begin = hopping("10 days", "6 hours", tail="1 day", zone="Pacific/Apia"), 15_309 * DAY
+    times = [begin + at * DAY // 4 for at in range(4 * 70)]
+    batches, low = [times[:80], [times[80]]], times[80]
+    while low < times[-1]:
+        until = low + jump * DAY
+        batches += [[time for time in times if low < time <= until], [min(until, times[-1])]]
+        low = until
     rows, wanted = (
         {(row.start, row.end, row.records) for row in made.rows}
-        for made in (stream(window, [*batches, [begin + 90 * DAY]], 0), bounded(window, taken))
+        for made in (
+            stream(window, [*batches, [times[-1] + 200 * DAY]], 0),
+            bounded(window, [time for batch in batches for time in batch]),
+        )
     )
     assert wanted - rows == set()
