@@ -5,14 +5,12 @@ stream                     | *  **   *  *
                          until
 """
 
-import random
-
 import pytest
 from scenarios.kind import PARTIALS
 from scenarios.lookups import Lookups
 from scenarios.scenario import END
 from scenarios.streams import stream
-from test_scenarios import TRIGGERS, in_turns, of_any_size, scenario
+from test_scenarios import TRIGGERS, for_seeds, in_turns, scenario
 
 LOADED = [each for each in in_turns(3) if "early" not in each.values[2] and not each.values[0].startswith("sessions")]
 """Sessions of a history go on until the first records of the stream; what is fired early is not said."""
@@ -22,15 +20,13 @@ LOADED = [each for each in in_turns(3) if "early" not in each.values[2] and not 
 @pytest.mark.parametrize("some", [range(1), pytest.param(range(1, 20), marks=pytest.mark.long)], ids=["one", "more"])
 @pytest.mark.parametrize(("kind", "content", "trigger"), LOADED)
 def test_rows_after_a_history_are_those_of_all_records(kind, content, trigger, some, monkeypatch):
-    for seed in some:
-        rng = random.Random(f"{kind} {content} {trigger} {seed} loading")
-        with monkeypatch.context() as patch:
-            of_any_size(rng, patch)
-            try:
-                run(rng, scenario(rng, kind, content, TRIGGERS[trigger]), batches=14 if content == PARTIALS else 8)
-            except Exception as error:
-                error.add_note(f"with seed {seed}")
-                raise
+    batches = 14 if content == PARTIALS else 8
+    for_seeds(
+        f"loading {kind} {content} {trigger}",
+        some,
+        monkeypatch,
+        lambda rng: run(rng, scenario(rng, kind, content, TRIGGERS[trigger]), batches=batches),
+    )
 
 
 def run(rng, made, **options):

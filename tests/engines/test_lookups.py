@@ -8,22 +8,20 @@ import pytest
 from scenarios.kind import PARTIALS
 from scenarios.lookups import Lookups
 from scenarios.streams import stream
-from test_scenarios import TRIGGERS, in_turns, of_any_size, scenario
+from test_scenarios import TRIGGERS, for_seeds, in_turns, scenario
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("some", [range(1), pytest.param(range(1, 20), marks=pytest.mark.long)], ids=["one", "more"])
 @pytest.mark.parametrize(("kind", "content", "trigger"), list(in_turns(3)))
 def test_lookups_are_those_of_the_records_so_far(kind, content, trigger, some, monkeypatch):
-    for seed in some:
-        rng = random.Random(f"{kind} {content} {trigger} {seed} lookups")
-        with monkeypatch.context() as patch:
-            of_any_size(rng, patch)
-            try:
-                run(rng, scenario(rng, kind, content, TRIGGERS[trigger]), batches=14 if content == PARTIALS else 8)
-            except Exception as error:
-                error.add_note(f"with seed {seed}")
-                raise
+    batches = 14 if content == PARTIALS else 8
+    for_seeds(
+        f"lookups {kind} {content} {trigger}",
+        some,
+        monkeypatch,
+        lambda rng: run(rng, scenario(rng, kind, content, TRIGGERS[trigger]), batches=batches),
+    )
 
 
 def run(rng, made, **options):

@@ -90,6 +90,19 @@ def of_any_size(rng, monkeypatch):
     monkeypatch.setattr(bucket_cache, "KEPT_BYTES", rng.choice([0, 3000, 1 << 30]))
 
 
+def for_seeds(label, some, monkeypatch, check):
+    """Call `check` with a random generator for each seed, with pages and caches of any size; errors name the seed."""
+    for seed in some:
+        rng = random.Random(f"{label} {seed}")
+        with monkeypatch.context() as patch:
+            of_any_size(rng, patch)
+            try:
+                check(rng)
+            except Exception as error:
+                error.add_note(f"with seed {seed}")
+                raise
+
+
 def in_turns(every):
     """Those of `allowed`: of each kind with each content every so many-th trigger, in turns; the rest are long."""
     places = defaultdict(list)
@@ -107,15 +120,12 @@ def in_turns(every):
 def test_rows_are_those_of_the_definition(kind, content, trigger, some, monkeypatch):
     """Of one seed, or of many: a test for each seed would be 20,000 to collect."""
     batches = 16 if content == PARTIALS else 10  # a window that has records of its own costs more
-    for seed in some:
-        rng = random.Random(f"{kind} {content} {trigger} {seed}")
-        with monkeypatch.context() as patch:
-            of_any_size(rng, patch)
-            try:
-                run(rng, scenario(rng, kind, content, TRIGGERS[trigger]), batches=batches)
-            except Exception as error:
-                error.add_note(f"with seed {seed}")
-                raise
+    for_seeds(
+        f"{kind} {content} {trigger}",
+        some,
+        monkeypatch,
+        lambda rng: run(rng, scenario(rng, kind, content, TRIGGERS[trigger]), batches=batches),
+    )
 
 
 FORGETFUL = [each for each in allowed() if "with a ttl" in each.values[0]]

@@ -125,8 +125,8 @@ class MergedSlices:
     @property
     def _until(self) -> int:
         """The first slice from which on no slices are merged."""
-        marks = (each.state.merged for each in self.families)
-        return max([mark for mark in marks if mark is not None], default=self.head.merged or -FOREVER)
+        marks = (self.head.merged, *(each.state.merged for each in self.families))
+        return max((mark for mark in marks if mark is not None), default=-FOREVER)
 
     # Merging.
 
