@@ -9,13 +9,11 @@ The truth is the query that went on in its own checkpoint, and all windows by br
 
 import random
 from dataclasses import dataclass
-from datetime import timedelta
 
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from streams import (
-    EPOCH,
     MINUTE,
     SECOND,
     START,
@@ -207,7 +205,7 @@ def test_what_the_table_does_not_have_is_refused(spark, story):
     found, (until,) = story.found, {row["as_of"]["until"] for row in story.found.collect()}
     longer = defined(spark, f"{story.root}/later", 3, hopping("1 hour", "1 minute"))
     earlier = story.old.lookup_partials(f"{story.root}/old", batch=2)
-    at = EPOCH + timedelta(microseconds=micros(until) - 20 * MINUTE)
+    at = micros(until) - 20 * MINUTE
     refused = {
         "from .* on: earlier ones were removed": lambda: longer.warm(partials=found),
         "that are not longer than those": lambda: story.new.warm(partials=found, until=at),
@@ -218,4 +216,4 @@ def test_what_the_table_does_not_have_is_refused(spark, story):
     for words, call in refused.items():
         with pytest.raises(InvalidValue, match=words):
             call()
-    assert story.new.warm(partials=found, until=until + timedelta(minutes=1)).history
+    assert story.new.warm(partials=found, until=micros(until) + MINUTE).history

@@ -94,5 +94,5 @@ def test_another_time_column_is_refused(spark, tmp_path):
         write(FILES[3:4], tmp_path / "files", 3)
         running(frame, same).finish()
     write(FILES[4:5], tmp_path / "files", 4)
-    with pytest.raises(StreamingQueryException, match="time column: checkpoint `ts`, query `at`"):
+    with pytest.raises(StreamingQueryException, match="time column: `ts` in the checkpoint, `at` in the query"):
         running(stream(spark, tmp_path / "files", "at"), "at").finish()
