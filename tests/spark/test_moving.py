@@ -107,8 +107,6 @@ def test_without_a_number_of_buckets_a_restart_on_other_partitions_names_it(spar
         assert "Say `.buckets(2)`, with any number of shuffle partitions. With another" in change.effect
         said = r"buckets: `2` in the checkpoint, `3` in the query.*Say `\.buckets\(2\)`"
         with pytest.raises(StreamingQueryException, match=said):
-            StreamingQueryException, match=r"buckets: `2` in the checkpoint, `3` in the query.*Say `\.buckets\(2\)`"
-        ):
             run(frame().dataframe(), checkpoint=copy(tmp_path, tmp_path / "other"))
         chosen = group_by(source(spark, tmp_path / "files"), "world").window(WINDOW, time="ts").buckets(2)
         assert not chosen.define(total=C.sum("n")).changes(str(tmp_path / "checkpoint"))
