@@ -369,7 +369,7 @@ class SlicedBucket(Bucket):
             return
         assert self.head.newest is not None, "windows close"
         since = self._retained_from
-        is_left = any(each.last + 1 >= each.keep for each in self.families)
+        is_left = any(each.is_left for each in self.families)
         is_left |= since is not None and self.head.newest >= self._first_retained(since)
         for each in self.families:
             each.passed(self._fresh, is_left, each.retained(since))

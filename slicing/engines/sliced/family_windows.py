@@ -93,6 +93,11 @@ class FamilyWindows(FamilyProgress):
         assert self.slices.head.newest is not None
         return self.family.last_window(self.slices.head.newest)
 
+    @property
+    def is_left(self) -> bool:
+        """Whether a window is kept that may hold a record, or the one after it, if there is one."""
+        return self.keep <= min(self.last + 1, self.family.limits[1])
+
     def held(self, first: int, end: int) -> int:
         """Count the open windows that hold a slice from `first` up to `end`."""
         low = max(self.state.next_to_fire, self.family.first_window(first))
