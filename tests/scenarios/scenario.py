@@ -24,6 +24,7 @@ from slicing.state import bucket_cache
 from slicing.triggers.trigger import CHANGED, LATE, WAITING
 from slicing.windows.time.slices import FOREVER
 
+from . import coverage
 from .expected import Call
 from .kind import MIXED, PARTIALS, RECORDS, Record, marked
 
@@ -213,6 +214,7 @@ class Scenario:
             return got
         self.compare(got, self.known(records, watermark, now))
         self.check_late(self.late)
+        coverage.check(self)
         return got
 
     def emit(self, records, watermark=0, now=0, partitions=2):
