@@ -13,7 +13,6 @@ from slicing.hints import hinted, no_name
 if TYPE_CHECKING:
     from slicing import laws as laws
     from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
-    from slicing.aggregates.tracing import traced
     from slicing.definition import Definition
     from slicing.errors import (
         FunctionFailed,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from slicing.spark.progress import ProgressListener, lateness
     from slicing.spark.prometheus import PrometheusCollector
     from slicing.timelines import draw
+    from slicing.tracing import traced
     from slicing.triggers.buffer import buffer
     from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
     from slicing.triggers.user_trigger import OpenWindows, Trigger
@@ -113,7 +113,7 @@ __all__ = [
 
 _HOMES = {
     "aggregates.aggregate": ("EVENT_TIME", "Aggregate", "Bound", "Fieldwise", "fieldwise"),
-    "aggregates.tracing": ("traced",),
+    "tracing": ("traced",),
     "definition": ("Definition",),
     "triggers.buffer": ("buffer",),
     "triggers.emission": ("Emission", "early", "on_change", "on_close", "on_update"),

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import slicing.aggregates.tracing  # noqa: F401  # kernels of plain functions run on columns, as in queries
 from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel

@@ -10,9 +10,9 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.rows import RowsKernel
-from slicing.aggregates.tracing.formulas import TYPES
-from slicing.aggregates.tracing.kernel import TracedKernel
 from slicing.errors import RowFailure
+from slicing.tracing.formulas import TYPES
+from slicing.tracing.kernel import TracedKernel
 
 INTEGERS = (0, 1, -1, 2, -3, 7, 63, 64, 2**31, 2**53, 2**53 + 1, -(2**53) - 1, 2**62, -(2**62), 2**63 - 1, -(2**63))
 RESERVED = (0x7FFC_5E1F_0000_0000, 0x7FFC_5E1F_0000_0001)

@@ -20,8 +20,6 @@ from slicing.aggregates.kernel import Kernel, locating
 from slicing.aggregates.law_checks import broken_law, near
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.spill import spilling
-from slicing.aggregates.tracing.kernel import TracedKernel
-from slicing.aggregates.tracing.verify import verify, verify_law
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, RowFailure, SlicingError, excerpt
 
 _DAY = dt.date(2024, 2, 29)
@@ -141,7 +139,9 @@ def _run_all(kernel: Kernel, kinds: Sequence[str]) -> None:
         )
     if kernel.aggregate.agg_many is not None:
         _check_many(kernel, _arrays(samples, kinds))
-    verify(kernel, kinds, _samples)
+    from slicing import tracing
+
+    tracing.verify(kernel, kinds, _samples)
     if kernel.aggregate.combine is not None and kernel.aggregate.laws and not kernel.aggregate.approximate:
         _check_laws(kernel, kinds)
 
@@ -192,10 +192,10 @@ def _check_laws(kernel: Kernel, kinds: Sequence[str]) -> None:
     turned = [values[at % 6 :] + values[: at % 6] for at, values in enumerate(columns)]
     arrays = _arrays([(*values, None) for values in turned] if kernel.aggregate.nulls else turned, kinds)
     found = broken_law(kernel, arrays)
-    if found is None and isinstance(kernel, TracedKernel) and (other := broken_law(kernel.in_columns(), arrays)):
-        # This check covers more cells than `broken_law` does by rows. If rows break it too, the functions are at fault.
-        found = broken_law(RowsKernel(kernel.label, replace(kernel.aggregate, columns=False)), arrays)
-        verify_law(kernel, other if found is None else None)
+    from slicing import tracing
+
+    if found is None:
+        found = tracing.verify_law(kernel, lambda form: broken_law(form, arrays))
     if found is not None:
         raise InvalidValue(
             f"the functions of `{kernel.label}` break a law that windows made of slices rest on: {found}\n"

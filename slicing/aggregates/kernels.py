@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.columns import ColumnsKernel
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.records import KeptRecords, RecordsKernel
 from slicing.aggregates.rows import RowsKernel
-
-MAKERS: list[Callable[[str, Aggregate], Kernel | None]] = []
-"""Other kernels for functions of single rows; each maker returns None for aggregates that it does not support."""
 
 
 def kernel(label: str, aggregate: Aggregate) -> Kernel:
@@ -20,5 +15,8 @@ def kernel(label: str, aggregate: Aggregate) -> Kernel:
         return RecordsKernel(label, aggregate)
     if aggregate.columns:
         return ColumnsKernel(label, aggregate)
-    made = (make(label, aggregate) for make in MAKERS)
-    return next((found for found in made if found is not None), None) or RowsKernel(label, aggregate)
+    if aggregate.columns is False:
+        return RowsKernel(label, aggregate)
+    from slicing import tracing  # only functions of single rows need it
+
+    return tracing.numbers(label, aggregate) or RowsKernel(label, aggregate)

@@ -10,7 +10,6 @@ from slicing.aggregates.fields import Field, decimal_of, numpy_type, width_of
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.sharing import Sharing
-from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.content.block import Shape
 from slicing.drawing.html import pictured
@@ -66,6 +65,8 @@ class ResultPlan:
     @property
     def mode(self) -> str:
         """How its functions are called: "columns"; "rows"; "traced" if rows run as columns; or "traced in part"."""
+        from slicing.tracing import mode
+
         return mode(self.kernel)
 
     @property
@@ -497,6 +498,8 @@ class Plan:
             for each in self.assemblies
         ]
         table = columns([("result", "tree", "because", "functions by", "partial"), *rows])
+        from slicing.tracing import by_rows
+
         reasons = [f"by rows: {a.name}: {why}" for a in self.assemblies if (why := by_rows(a.kernel))]
         return "\n".join([table, *reasons])
 

@@ -20,10 +20,6 @@ from slicing.aggregates import kernels
 from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.rows import RowsKernel
-from slicing.aggregates.tracing import verify
-from slicing.aggregates.tracing.exact import Calculation
-from slicing.aggregates.tracing.formulas import TYPES
-from slicing.aggregates.tracing.showing import NAMES, by_rows, mode
 from slicing.assembly.choice import choose
 from slicing.content.block import Shape, encode_keys
 from slicing.content.codec import decode, encode
@@ -32,6 +28,10 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue
 from slicing.state.store import MemoryStore
+from slicing.tracing import verification
+from slicing.tracing.exact import Calculation
+from slicing.tracing.formulas import TYPES
+from slicing.tracing.showing import NAMES, by_rows, mode
 from tests.oracle import FINGERPRINT, hopping, moment, results, windows_of
 from tests.tracing import assert_same, both, drawn, exact, float_sums, folded, held, objects, outcome
 from tests.user_aggregates import USERS, asserting
@@ -391,7 +391,7 @@ def test_a_difference_is_reported_and_the_query_runs_by_rows(monkeypatch):
 def test_laws_are_tried_on_the_traced_form(monkeypatch):
     """The laws hold by rows: then tracing is at fault, which is said, and rows are used."""
     made = kernels.kernel("mine", Aggregate(lambda: 0, lambda acc, v: acc + v, lambda a, b: a + b, columns=None))
-    monkeypatch.setattr(verify, "_Comparison", lambda *_: _Nothing)  # which would have found it
+    monkeypatch.setattr(verification, "_Comparison", lambda *_: _Nothing)  # which would have found it
     original = Calculation._made
     monkeypatch.setattr(Calculation, "_made", lambda self, expr: _less(original(self, expr), expr))
     with pytest.warns(UserWarning, match=r"(?s)`mine` breaks a law by columns that it keeps by rows.* This is a bug"):
@@ -504,7 +504,7 @@ def test_a_counter_is_called_group_after_group():
 
 
 def test_groups_are_folded_by_rows_a_piece_at_a_time(monkeypatch):
-    monkeypatch.setattr("slicing.aggregates.tracing.kernel.PIECE", 4)
+    monkeypatch.setattr("slicing.tracing.kernel.PIECE", 4)
     rows, other = both(Aggregate(lambda: 0, lambda acc, v: acc + LIMIT[0] * v if v != 13 else 1 // 0, combined))
     starts = [0, 1, 3, 4, 9, 10, 11, 13, 14]
     for records in ([*range(20, 40)], [20] * 12 + [13] * 8):
@@ -515,7 +515,7 @@ def test_groups_are_folded_by_rows_a_piece_at_a_time(monkeypatch):
 
 def test_partials_are_joined_by_rows_a_piece_at_a_time_and_only_where_there_are_several(monkeypatch):
     """Those that outgrow 64 bits among them, and where `combine` raises in a late piece."""
-    monkeypatch.setattr("slicing.aggregates.tracing.kernel.PIECE", 4)
+    monkeypatch.setattr("slicing.tracing.kernel.PIECE", 4)
     seen = []
 
     def joining(a, b):

@@ -19,13 +19,13 @@ from slicing import Aggregate
 from slicing.aggregates import kernels
 from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.rows import RowsKernel
-from slicing.aggregates.tracing.exact import Calculation
-from slicing.aggregates.tracing.expressions import Graph, Untraceable
-from slicing.aggregates.tracing.folds import UFUNCS
-from slicing.aggregates.tracing.paths import Path, explore
-from slicing.aggregates.tracing.shims import Shim, Shims
-from slicing.aggregates.tracing.showing import by_rows, mode
-from slicing.aggregates.tracing.tracers import Tracer
+from slicing.tracing.exact import Calculation
+from slicing.tracing.expressions import Graph, Untraceable
+from slicing.tracing.folds import UFUNCS
+from slicing.tracing.paths import Path, explore
+from slicing.tracing.shims import Shim, Shims
+from slicing.tracing.showing import by_rows, mode
+from slicing.tracing.tracers import Tracer
 from tests.tracing import assert_same, drawn, folded, held, objects, outcome
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from slicing.aggregates.tracing.exact import LEAST, MOST
-from slicing.aggregates.tracing.expressions import Expr, Graph, inputs
-from slicing.aggregates.tracing.formulas import Formula
-from slicing.aggregates.tracing.paths import Branch, Leaf, Tree
+from slicing.tracing.exact import LEAST, MOST
+from slicing.tracing.expressions import Expr, Graph, inputs
+from slicing.tracing.formulas import Formula
+from slicing.tracing.paths import Branch, Leaf, Tree
 
 UFUNCS: dict[tuple[str, str], Any] = {
     ("add", "int"): np.add,

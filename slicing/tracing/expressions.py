@@ -2,7 +2,7 @@
 
 Types are those of Python's numbers: "bool", "int", "float"; and "none" for None. The types of arguments and results
 follow Python's rules: `True + 1` is an int, `1 / 2` a float. An operation is *fallible* if it may raise, or if numpy
-may have no equal result: `slicing.aggregates.tracing.exact` finds the cells in which it fails.
+may have no equal result: `slicing.tracing.exact` finds the cells in which it fails.
 """
 
 from __future__ import annotations

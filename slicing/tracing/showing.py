@@ -7,8 +7,8 @@ from dataclasses import replace
 from slicing.aggregates.aggregate import Aggregate, Bound
 from slicing.aggregates.fields import kind_of
 from slicing.aggregates.kernel import Kernel
-from slicing.aggregates.tracing.formulas import TYPES, Formula
-from slicing.aggregates.tracing.kernel import TracedKernel, reason
+from slicing.tracing.formulas import TYPES, Formula
+from slicing.tracing.kernel import TracedKernel, reason
 
 NAMES = ("agg", "combine", "invert", "lower")
 

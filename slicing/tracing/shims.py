@@ -11,9 +11,9 @@ from functools import cache
 from inspect import Signature, signature
 from typing import Any, NoReturn
 
-from slicing.aggregates.tracing.expressions import Expr
-from slicing.aggregates.tracing.paths import Path
-from slicing.aggregates.tracing.tracers import OpaqueTracer, Tracer, expr_of, is_number, noted, refuse_rest
+from slicing.tracing.expressions import Expr
+from slicing.tracing.paths import Path
+from slicing.tracing.tracers import OpaqueTracer, Tracer, expr_of, is_number, noted, refuse_rest
 
 _ONE = [
     "acos",

@@ -10,11 +10,11 @@ import numpy as np
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import FLOATS, INTEGERS, Field
-from slicing.aggregates.tracing.exact import DTYPES, Calculation, Column, Mask, is_static
-from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
-from slicing.aggregates.tracing.paths import Path, Tree, explore, merged
-from slicing.aggregates.tracing.rebound import Check, checked, rebound
-from slicing.aggregates.tracing.tracers import OpaqueTracer, Tracer, expr_of, is_number
+from slicing.tracing.exact import DTYPES, Calculation, Column, Mask, is_static
+from slicing.tracing.expressions import Expr, Graph, Untraceable
+from slicing.tracing.paths import Path, Tree, explore, merged
+from slicing.tracing.rebound import Check, checked, rebound
+from slicing.tracing.tracers import OpaqueTracer, Tracer, expr_of, is_number
 
 TYPES = {"boolean": "bool", **dict.fromkeys(INTEGERS, "int"), **dict.fromkeys(FLOATS, "float")}
 """Python's number types by kind; other kinds have no entry."""

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slicing.aggregates.tracing.expressions import COMPARISONS, Expr
-from slicing.aggregates.tracing.paths import Branch, Leaf, Tree
+from slicing.tracing.expressions import COMPARISONS, Expr
+from slicing.tracing.paths import Branch, Leaf, Tree
 
 Array = NDArray[Any]
 Mask = Array | None

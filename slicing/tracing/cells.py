@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.calls import unzipped
 from slicing.aggregates.spill import COUNT, FIRST, SPILL
-from slicing.aggregates.tracing.formulas import TYPES
+from slicing.tracing.formulas import TYPES
 
 Array = NDArray[Any]
 Partials = list[Array]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NoReturn
 
-from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
+from slicing.tracing.expressions import Expr, Graph, Untraceable
 
 MOST_PATHS = 16
 _TEXT = "it makes text of a value"

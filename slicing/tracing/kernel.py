@@ -22,13 +22,13 @@ from slicing.aggregates.arrow import to_numpy
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.rows import RowsKernel
-from slicing.aggregates.tracing.cells import Cells, Unfit, plain_nans
-from slicing.aggregates.tracing.exact import DTYPES, Array, Calculation, Column, Mask, either
-from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
-from slicing.aggregates.tracing.folds import Step, can_fail, joins, steps, without
-from slicing.aggregates.tracing.formulas import Formula, Signature, of_agg, of_lower, of_two, unfit
 from slicing.errors import RowFailure
 from slicing.profiling import COMBINE, of_stage
+from slicing.tracing.cells import Cells, Unfit, plain_nans
+from slicing.tracing.exact import DTYPES, Array, Calculation, Column, Mask, either
+from slicing.tracing.expressions import Expr, Graph, Untraceable
+from slicing.tracing.folds import Step, can_fail, joins, steps, without
+from slicing.tracing.formulas import Formula, Signature, of_agg, of_lower, of_two, unfit
 
 FEW = 48
 """Up to this number of groups, folding row by row is faster than by position."""
@@ -512,10 +512,8 @@ def _to_arrow(column: Any, kind: str) -> pa.Array:
 
 
 def numbers(label: str, aggregate: Aggregate) -> Kernel | None:
-    """Return the kernel of an aggregate whose partials are numbers; None if they are not, or if `columns` is set."""
-    if aggregate.columns is not None or reason(aggregate):
-        return None
-    return TracedKernel(label, aggregate)
+    """Return the kernel of an aggregate whose partials are numbers; None if they are not."""
+    return None if reason(aggregate) else TracedKernel(label, aggregate)
 
 
 def reason(aggregate: Aggregate) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from slicing.aggregates.tracing.expressions import COMPARISONS, Expr
-from slicing.aggregates.tracing.paths import Path
+from slicing.tracing.expressions import COMPARISONS, Expr
+from slicing.tracing.paths import Path
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
 _REFUSED = {

@@ -12,10 +12,10 @@ from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType
 from typing import Any
 
-from slicing.aggregates.tracing.expressions import Untraceable
-from slicing.aggregates.tracing.paths import Path
-from slicing.aggregates.tracing.shims import Shim, Shims
-from slicing.aggregates.tracing.tracers import OpaqueTracer, Tracer
+from slicing.tracing.expressions import Untraceable
+from slicing.tracing.paths import Path
+from slicing.tracing.shims import Shim, Shims
+from slicing.tracing.tracers import OpaqueTracer, Tracer
 
 _REFUSED = {
     "STORE_GLOBAL": "it writes the global `{}`",
@@ -256,7 +256,7 @@ _ANY: list[Shims] = []
 
 def _shims() -> Shims:
     """Return shims without a real path, to find out which functions have one."""
-    from slicing.aggregates.tracing.expressions import Graph
+    from slicing.tracing.expressions import Graph
 
     if not _ANY:
         _ANY.append(Shims(Path(Graph(), [])))
