@@ -22,7 +22,7 @@ import combinators as C
 from benchmarks.workloads.feed import Feed, write
 from slicing import group_by, hopping
 from slicing.cli.session import session
-from slicing.drawing.terminal import Display
+from slicing.drawing import Display
 from slicing.spark.progress import REMEMBERED, micro_batch, panel
 
 SIZE, ADVANCE, DELAY = "1 hour", "1 minute", "10 minutes"

@@ -21,7 +21,7 @@ from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE, TEN_SECO
 from benchmarks.workloads.workload import Workload
 from slicing import group_by, hopping
 from slicing.cli import calibrate
-from slicing.drawing.amounts import size
+from slicing.drawing import size
 from slicing.explain.coefficients import Coefficients, known
 from slicing.explain.scale import Scale
 from slicing.windows.time.durations import microseconds

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from slicing import laws as laws
     from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
     from slicing.definition import Definition
+    from slicing.drawing import draw
     from slicing.errors import (
         FunctionFailed,
         InvalidType,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener, lateness
     from slicing.spark.prometheus import PrometheusCollector
-    from slicing.timelines import draw
     from slicing.tracing import traced
     from slicing.triggers.buffer import buffer
     from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
@@ -115,6 +115,7 @@ _HOMES = {
     "aggregates.aggregate": ("EVENT_TIME", "Aggregate", "Bound", "Fieldwise", "fieldwise"),
     "tracing": ("traced",),
     "definition": ("Definition",),
+    "drawing": ("draw",),
     "triggers.buffer": ("buffer",),
     "triggers.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
     "triggers.user_trigger": ("OpenWindows", "Trigger"),
@@ -128,7 +129,6 @@ _HOMES = {
     "spark.lateness": ("Lateness",),
     "spark.progress": ("ProgressListener", "lateness"),
     "spark.prometheus": ("PrometheusCollector",),
-    "timelines": ("draw",),
     "windows.assigned": ("assigned_by",),
     "windows.clock": ("processing_time",),
     "windows.counting": ("counting",),

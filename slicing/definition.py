@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from slicing.explain.plan import Plan
-    from slicing.explain.why import Why
+    from slicing.explain import Plan, Why
     from slicing.grouping import Windowed
     from slicing.process.function import Then
     from slicing.spark.declared import Declared

@@ -37,8 +37,7 @@ from slicing.windows.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from slicing.explain.features import FeaturesPlan
-    from slicing.explain.plan import Plan
+    from slicing.explain import FeaturesPlan, Plan
     from slicing.process.call import Options
     from slicing.process.evictors import Evictor
     from slicing.process.function import Then

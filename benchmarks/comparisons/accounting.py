@@ -25,9 +25,10 @@ from slicing.assembly.choice import outer_group_length
 from slicing.content.block import Shape, encode_keys
 from slicing.content.folding import from_records
 from slicing.content.records import Records
+from slicing.drawing import number
 from slicing.engines.eager.bucket import EagerBucket
 from slicing.engines.sliced.bucket import SlicedBucket
-from slicing.explain.costs import Cost, Costs, number
+from slicing.explain.costs import Cost, Costs
 from slicing.state import bucket_cache as memory
 from slicing.state import slice_groups
 from slicing.state.format.fingerprint import Fingerprint

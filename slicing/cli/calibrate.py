@@ -29,8 +29,7 @@ from slicing.cli.session import session, workspace
 from slicing.content.block import Shape
 from slicing.content.folding import from_records
 from slicing.engines.sliced.bucket import SlicedBucket
-from slicing.explain.coefficients import SHIPPED, Coefficients, place
-from slicing.explain.plan import Plan
+from slicing.explain import SHIPPED, Coefficients, Plan, place
 from slicing.grouping import group_by
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore

@@ -32,8 +32,7 @@ from slicing.cli.messages import failure
 from slicing.cli.progress import showing_progress
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
-from slicing.drawing.amounts import counted
-from slicing.drawing.terminal import Display
+from slicing.drawing import Display, counted
 from slicing.spark.columns import quoted
 from slicing.spark.plausible import plausible
 from slicing.spark.progress import REMEMBERED, MicroBatch, micro_batch, panel

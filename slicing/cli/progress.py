@@ -11,7 +11,7 @@ from typing import TextIO
 from pyspark.sql import SparkSession
 
 from slicing.cli.heartbeat import calling_periodically
-from slicing.drawing.terminal import Display
+from slicing.drawing import Display
 
 WAIT_SECONDS, LIVE_SECONDS, PLAIN_SECONDS = 3.0, 0.5, 10.0
 """Seconds until progress is first shown, and between updates in a terminal and elsewhere."""

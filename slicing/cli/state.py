@@ -304,7 +304,7 @@ def _one_key(names: Sequence[str], keys: DataFrame | None) -> Any:
 
 
 def _table(found: DataFrame, limit: int) -> str:
-    from slicing.explain.state_table import aligned
+    from slicing.explain import aligned
 
     rows = found.limit(limit + 1).collect()
     lines = aligned([found.columns, *[[_cell(value) for value in row] for row in rows[:limit]]])

@@ -5,9 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count and its noun, in the plural unless the count is 1."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def number(value: float) -> str:
+    """Return the number as text: with thousands separators, and at most one decimal from 1 on."""
+    return f"{int(value):,}" if value == int(value) else f"{value:,.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def counted(count: float, noun: str) -> str:
+    """Return the number and its noun, in the plural unless the number is 1."""
+    return f"{number(count)} {noun}" + ("" if count == 1 else "s")
 
 
 def duration(seconds: float) -> str:

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 
 from slicing.assembly.choice import EAGER, outer_group_length
+from slicing.drawing import counted
 from slicing.engines.sliced.merging import AT_ONCE
 from slicing.state.pages import FAN_IN
 from slicing.triggers.early_by_count import EarlyByCount
@@ -215,13 +216,3 @@ def _three_layer(family: Regular) -> Cost:
         "start": 1 + (changes - 1) * crossing,
     }
     return Cost(sum(reads.values()) / closes, sum(writes.values()) / closes)
-
-
-def counted(count: float, noun: str) -> str:
-    """Return the number and its noun, in the plural unless the number is 1."""
-    return f"{number(count)} {noun}" + ("" if count == 1 else "s")
-
-
-def number(value: float) -> str:
-    """Return the number as text: with thousands separators, and at most one decimal from 1 on."""
-    return f"{int(value):,}" if value == int(value) else f"{value:,.1f}" if value >= 1 else f"{value:.2g}"

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER, is_additive
-from slicing.explain.costs import MERGING, Cost, counted, number
+from slicing.drawing import counted, number
+from slicing.explain.costs import MERGING, Cost
 from slicing.explain.ledger import LedgerPlan
 from slicing.explain.plan import ResultPlan, columns, combines, size_of
 from slicing.windows.counting import CountingFamily

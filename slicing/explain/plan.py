@@ -12,12 +12,13 @@ from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.sharing import Sharing
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.content.block import Shape
-from slicing.drawing.html import pictured
+from slicing.drawing import counted, number, pictured
 from slicing.errors import InvalidValue
 from slicing.explain.coefficients import Coefficients
-from slicing.explain.costs import MERGING, Cost, Costs, counted, number
+from slicing.explain.costs import MERGING, Cost, Costs
 from slicing.explain.merged import Merged
 from slicing.explain.scale import Scale, scale_of
+from slicing.tracing import by_rows, mode
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, PARTIALS
 from slicing.triggers.trigger import NEWEST, Trigger
@@ -65,8 +66,6 @@ class ResultPlan:
     @property
     def mode(self) -> str:
         """How its functions are called: "columns"; "rows"; "traced" if rows run as columns; or "traced in part"."""
-        from slicing.tracing import mode
-
         return mode(self.kernel)
 
     @property
@@ -498,8 +497,6 @@ class Plan:
             for each in self.assemblies
         ]
         table = columns([("result", "tree", "because", "functions by", "partial"), *rows])
-        from slicing.tracing import by_rows
-
         reasons = [f"by rows: {a.name}: {why}" for a in self.assemblies if (why := by_rows(a.kernel))]
         return "\n".join([table, *reasons])
 

@@ -13,8 +13,7 @@ from typing import Protocol
 from slicing.assembly.partitions import PARTITION_BYTES
 from slicing.content.block import Shape
 from slicing.content.sizes import ASSEMBLY_BYTES
-from slicing.drawing.amounts import duration, size
-from slicing.drawing.html import table
+from slicing.drawing import duration, size, table
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.explain.coefficients import Coefficients, known
 from slicing.explain.costs import Cost

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TypeVar
 
-from slicing.drawing.html import table
+from slicing.drawing import table
 from slicing.state.format.header import PER_GROUP, SAME, Header, covered
 from slicing.state.format.list_names import COUNTS, KEYS, MEMORY, PENDING, STATE, VALUES
 from slicing.state.format.result_texts import result_text

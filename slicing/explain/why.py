@@ -14,7 +14,7 @@ from slicing.aggregates.arrays import Partials
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.results import is_single
 from slicing.content.block import Block, Shape
-from slicing.drawing.html import table
+from slicing.drawing import table
 from slicing.engines.looking import Pieces
 from slicing.errors import shortened
 from slicing.explain.state_table import aligned

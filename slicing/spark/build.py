@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
 from slicing.errors import InvalidType, InvalidValue
-from slicing.explain.features import FeaturesPlan
-from slicing.explain.plan import Plan
-from slicing.explain.plan_of import plan_type_of
 from slicing.spark import bounded, features, stream
 from slicing.spark.checkpoint import headers
 from slicing.spark.profiling import TimedOperator, TimedStage
@@ -20,6 +18,9 @@ from slicing.spark.watermarks import check_single
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.changes import Changes, changes_of
 from slicing.state.format.labels import labels
+
+if TYPE_CHECKING:
+    from slicing.explain import FeaturesPlan, Plan
 
 BUCKETS_PER_PARTITION = 1
 
@@ -66,6 +67,8 @@ def build_features(asked: features.FeatureQuery, buckets: Buckets | None) -> Dat
 
 def plan_features(asked: features.FeatureQuery, buckets: Buckets | None) -> FeaturesPlan:
     """Return the plan of the features that `build_features` would build."""
+    from slicing.explain import FeaturesPlan
+
     query, partitions = asked.query, _partitions(asked.query)
     return FeaturesPlan(
         windows=query.window,
@@ -83,6 +86,8 @@ def plan_features(asked: features.FeatureQuery, buckets: Buckets | None) -> Feat
 
 def plan(query: Query, buckets: Buckets | None) -> Plan:
     """Return the plan of the query that `build` would build."""
+    from slicing.explain import plan_type_of
+
     partitions = _partitions(query)
     return plan_type_of(query.window, query.streaming)(
         windows=query.window,

@@ -9,7 +9,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from slicing.errors import InvalidType, StateMismatch, excerpt, raised
-from slicing.explain.state_table import (
+from slicing.explain import (
     BucketState,
     KeyState,
     StateTable,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import accumulate
 from typing import Any
 
-from slicing.drawing.amounts import counted, exact_duration, percent, size
+from slicing.drawing import counted, exact_duration, percent, size
 from slicing.errors import InvalidValue, excerpt
 from slicing.stages.metrics import LONGEST_DELAY, REQUIRED_DELAYS, RETAINED, WATERMARK_DELAY
 from slicing.triggers.required_delay import BOUNDS

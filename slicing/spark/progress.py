@@ -21,9 +21,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from slicing.drawing.amounts import counted, duration, size
-from slicing.drawing.html import bars, table
-from slicing.drawing.terminal import Display
+from slicing.drawing import Display, bars, counted, duration, size, table
 from slicing.errors import reason
 from slicing.spark.lateness import Lateness
 from slicing.stages.metrics import (

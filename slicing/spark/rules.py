@@ -14,7 +14,6 @@ from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.records import KeptRecords
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
 from slicing.errors import InvalidValue
-from slicing.explain.costs import number
 from slicing.spark.columns import check_time_type
 from slicing.spark.late import LATE, TIMES
 from slicing.spark.query import EMISSION, Time
@@ -303,6 +302,8 @@ def tree_has_combine(each: Kernel, family: Family, wanted: str) -> None:
 def many_windows_of_a_record_are_asked_for(each: Kernel, family: Family, wanted: str) -> None:
     """Without `combine`, more than `EAGER_RATIO` windows per record require an explicit `eager=True`."""
     if each.aggregate.combine is None and (ratio := family.ratio) > EAGER_RATIO:
+        from slicing.drawing import number
+
         pages = math.ceil(ratio)
         raise InvalidValue(
             f"`{each.label}` has no `combine`, so that every record is folded into every window that covers it, "
@@ -364,6 +365,8 @@ def windows_that_overlap_bound_their_results(asked: Resolution) -> None:
     overlap = asked.streaming and asked.window.by_time and asked.window.family.ratio > 1
     for name, bound in asked.results.items() if overlap else ():
         if bound.unlimited:
+            from slicing.drawing import number
+
             raise InvalidValue(
                 f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream whose windows "
                 f"overlap, here R = {number(asked.window.family.ratio)}, that has to be bounded. Say how many a "

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slicing.engines.looking import Look, Pieces
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.explain.why import Why, why_of
+from slicing.explain import Why, why_of
 from slicing.spark import checkpoint
 from slicing.spark.checkpoint import State
 from slicing.spark.lookup import LookupRequest, check, keys_of, session_of, shown_by

@@ -105,7 +105,7 @@ class Window:
 
     def _repr_svg_(self) -> str | None:
         """Return a picture of some windows, for notebooks; None if records determine them or they have no ends."""
-        from slicing.windows.picture import picture
+        from slicing.drawing import picture
 
         return picture(self)
 

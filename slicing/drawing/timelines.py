@@ -13,13 +13,13 @@ from slicing.drawing.clock import Clock
 from slicing.drawing.style import CELLS
 from slicing.drawing.svg import svg
 from slicing.drawing.timeline import Cell, Data, Dot, Row, Timeline
+from slicing.drawing.windows import Interval, bar, edges, hull, is_finite, picture, slices, zone
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.stages.local_runner import LATE, LOST, PARTLY, Out, Replay, bounded, check, stream
 from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.triggers.own import emission_of
 from slicing.triggers.user_trigger import Trigger as UserTrigger
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.picture import Interval, bar, edges, hull, is_finite, picture, slices, zone
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.time.instants import microseconds_of
 from slicing.windows.window import Window
