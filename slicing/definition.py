@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from slicing.explain import Plan, Why
     from slicing.grouping import Windowed
     from slicing.process.function import Then
+    from slicing.spark.call import Call
     from slicing.spark.declared import Declared
     from slicing.spark.query import Query
-    from slicing.spark.resolution import Call
     from slicing.spark.warm import History
     from slicing.state.format.changes import Changes
     from slicing.windows.time.durations import Duration
@@ -69,7 +69,7 @@ class Definition:
             check(self.query(), call, self.history)
 
     def _call(self) -> Call:
-        from slicing.spark.resolution import Call
+        from slicing.spark.call import Call
 
         of = self.windowed
         return Call(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -14,16 +14,34 @@ from slicing.windows.families.family import Family
 from slicing.windows.time.edges import AFTER, BEFORE
 from slicing.windows.time.local import Local
 
-if TYPE_CHECKING:
-    from slicing.windows.window import Window
-
 Interval = tuple[int, int]
 SHOWN, SLICES, TRIED = 7, 128, 20_000
 """The number of windows of each kind in a picture without records; the most slices in a picture; the most windows that
 are listed to find these."""
 
 
-def picture(window: Window) -> str | None:
+class Windows(Protocol):
+    """The part of `slicing.windows.window.Window` that is drawn."""
+
+    counts: bool
+
+    @property
+    def parts(self) -> Sequence[Windows]:
+        """The kinds of these windows."""
+
+    @property
+    def calls(self) -> list[str]:
+        """The name of each kind."""
+
+    @property
+    def family(self) -> Family:
+        """The windows in order, as ranges of slices."""
+
+    def between(self, low: int, high: int, most: int) -> list[Interval]:
+        """Return the first `most` windows that contain an instant of `[low, high)`."""
+
+
+def picture(window: Windows) -> str | None:
     """Return some windows of each kind over their slices as SVG; None if windows need records or have no ends."""
     low, high = hull(each for part in window.parts for each in _first(part))
     if low > high:
@@ -39,7 +57,7 @@ def picture(window: Window) -> str | None:
     return svg(Timeline(repr(window), tuple(rows), low, high, tuple(edges(shown)), zone(window)))
 
 
-def _first(part: Window) -> list[Interval]:
+def _first(part: Windows) -> list[Interval]:
     """Return the first windows from 1970 on."""
     found: list[Interval] = []
     for bits in range(20, 61, 2):
@@ -85,7 +103,7 @@ def packed(name: str, windows: Sequence[Interval]) -> list[Row]:
     return [Row(name if i == 0 else "", bars=tuple(row), is_first=i == 0) for i, row in enumerate(rows)]
 
 
-def slices(window: Window, low: int, high: int, times: Sequence[int] = ()) -> list[Row]:
+def slices(window: Windows, low: int, high: int, times: Sequence[int] = ()) -> list[Row]:
     """Return one row with the slices in `[low, high)` and the number of records in each; empty if there are too many.
 
     It is also empty for count windows.
@@ -113,7 +131,7 @@ def slices(window: Window, low: int, high: int, times: Sequence[int] = ()) -> li
     return [Row("slices", bars=tuple(bars), is_first=True)]
 
 
-def zone(window: Window) -> str:
+def zone(window: Windows) -> str:
     """Return the name of the time zone of windows."""
     return next((edges.zone.name for part in window.parts for edges in _sequences(part.family)), "UTC")
 

@@ -11,30 +11,22 @@ All rows of a key (user, start, end) have the same interval. They form one sessi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
-from slicing.column_names import unquoted
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType
 from slicing.hints import no_column
 from slicing.spark.columns import quoted
 from slicing.spark.late import DELAY
-from slicing.spark.names import Names
-from slicing.spark.query import Query
 from slicing.spark.watermarks import check_watermark
-from slicing.spark.window_columns import WindowColumns
-from slicing.stages import flat
-from slicing.windows.assigned import GAP, IS_FIRST, IS_LAST, Assigned, AssignedSessions
+from slicing.windows.assigned import GAP, IS_FIRST, IS_LAST, Assigned
 from slicing.windows.time.edges import AFTER, BEFORE
-
-if TYPE_CHECKING:
-    from slicing.spark.resolution import Call
 
 _WINDOWS = "__window"
 _ASSIGNED = "array<struct<start: bigint, end: bigint, is_first: bigint, is_last: bigint>>"
@@ -42,71 +34,6 @@ START, END = "__window_start", "__window_end"
 """The two key columns that distinguish the windows of a key."""
 AT, TIME = "__window_time", "__record_time"
 """The start of the window as a timestamp, and the record's own time in microseconds."""
-
-
-@dataclass(frozen=True)
-class AssignedColumns(WindowColumns):
-    """The columns of windows that a function assigns."""
-
-    window: Assigned
-
-    def prepared(self, call: Call) -> Call:
-        """Return the call over a DataFrame with one row per record and window. Raises InvalidValue and InvalidType."""
-        if not isinstance(call.time, str):
-            raise InvalidValue(
-                f"`time` of {self.window} is the name of a column; got {excerpt(call.time)}. Compute it first, by "
-                "`withColumn`, and name it."
-            )
-        if call.declared is not None:
-            self.check_call("declare")
-        return replace(
-            call,
-            frame=None if call.frame is None else frame_of(call.frame, self.window, unquoted(call.time)),
-            keys=(*call.keys, START, END),
-            window=self.window.sessions,
-            time=AT,
-            named=results_of(call.named),
-        )
-
-    def check_call(self, name: str) -> None:
-        """Raise InvalidValue: these windows do not support the calls that come here."""
-        raise InvalidValue(
-            f"`{name}` is not built for {self.window}, whose state has windows of keys as keys. Use windows that time "
-            "decides, such as `hopping` or `by_edges`, or build the query without it."
-        )
-
-    def late_inputs(self, call: Call) -> tuple[str, ...]:
-        """Return the name of the record's time column; the time of a row here is the start of its window."""
-        return (unquoted(call.time),)
-
-    def own_time(self, query: Query) -> dict[str, Column]:
-        """Return nothing: the time of the record is one of its values, see `late_inputs`."""
-        return {}
-
-    def event_time(self) -> Column:
-        """Return the time of the record; the time of a row is the start of its window."""
-        return quoted(TIME)
-
-    def shown(self, names: Sequence[str]) -> list[str]:
-        """Return the names without those of the columns that `frame_of` adds."""
-        return [name for name in names if name not in (START, END, TIME, IS_FIRST, IS_LAST)]
-
-    def resolved(self, names: Names) -> AssignedSessions:
-        """Return sessions whose gap is the length of the assigned window."""
-        return self.window.sessions
-
-    def spelled(self, names: Names) -> AssignedColumns:
-        """Return itself: `prepared` has named the columns that the function reads."""
-        return self
-
-    def leaves(self, query: Query) -> list[Column]:
-        """Return the length of the row's window in microseconds, as the gap of a session."""
-        return [quoted(GAP)]
-
-    def of_rows(self, query: Query) -> list[Column]:
-        """Return `window`. A window of length 0 has a gap of 1 microsecond in the state, but ends at its start here."""
-        start, end = list(map(F.col, flat.numbered(flat.KEY, query.shape.keys)))[-2:]
-        return query.columns_by_time(F.when(start == end, F.col(flat.START)).otherwise(F.col(flat.STOP)))
 
 
 def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:

@@ -18,9 +18,9 @@ from slicing.assembly.results import Windows
 from slicing.errors import InvalidValue, excerpt
 from slicing.spark import stream
 from slicing.spark.bounded import rows_of
+from slicing.spark.call import Call
 from slicing.spark.ddl import struct_of
 from slicing.spark.query import Query
-from slicing.spark.resolution import Call
 from slicing.spark.resolve import resolve_history
 from slicing.spark.task import InTask
 from slicing.spark.warm import DROP, History, needed, past_of

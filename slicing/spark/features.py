@@ -27,8 +27,9 @@ from slicing.content.folding import fold
 from slicing.content.records import Records, decode_records
 from slicing.engines.features import Instants, features
 from slicing.spark.bounded import rows_of
+from slicing.spark.call import Call
 from slicing.spark.query import Query
-from slicing.spark.resolution import Call, output_names
+from slicing.spark.resolution import output_names
 from slicing.spark.resolve import resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
 from slicing.spark.task import InTask

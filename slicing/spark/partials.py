@@ -24,9 +24,9 @@ from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidType, InvalidValue
 from slicing.spark.as_of import instant
 from slicing.spark.bounded import assembled
+from slicing.spark.call import Call
 from slicing.spark.columns import quoted
 from slicing.spark.query import Query
-from slicing.spark.resolution import Call
 from slicing.spark.resolve import resolve
 from slicing.stages import flat
 from slicing.stages.execution_plan import ExecutionPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,9 +20,10 @@ from slicing.process.function import Then, WindowFunction
 from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
 from slicing.spark.ddl import struct_of
 from slicing.spark.declared import Declared, told
-from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
+from slicing.spark.late import DELAY, HELD_DELAY, LateColumns
 from slicing.spark.observed import counted, delays
 from slicing.spark.packing import unpacked
+from slicing.spark.window_columns import Times, WindowColumns
 from slicing.stages import flat
 from slicing.stages.execution_plan import Aggregation, Arguments, ExecutionPlan
 from slicing.stages.flat import Flat, physical
@@ -39,10 +40,6 @@ from slicing.triggers.trigger import KINDS, Trigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
-if TYPE_CHECKING:
-    from slicing.spark.window_columns import WindowColumns
-
-_WINDOW = "spark.timeWindow"
 EMISSION = "slicing.emission"
 """Metadata of window columns whose windows may fire more than once, or after the watermark has passed them."""
 
@@ -139,7 +136,7 @@ class Query:
     def records(self, signals: bool = False) -> DataFrame:
         """Return the first stage's input: time, leaves of the key, values, and with `signals` the trigger's columns."""
         leaves = [column for key in self.keys for column, _ in key.leaves()]
-        leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self)
+        leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self.schema, self.record_time(), self.times)
         named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
         values = [quoted(name).alias(as_) for as_, name in flat.numbered(flat.VALUE, self.columns).items()]
         values += self._signals() if signals else []
@@ -280,7 +277,8 @@ class Query:
             results.append(F.col(flat.REVISION).alias("revision", metadata=firing_metadata))
         if self.with_old:
             results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
-        return [*keys.values(), *self.window_columns.of_rows(self), *results, *self._late_tag(keys)]
+        windows = self.window_columns.of_rows(self.flat, self.times, self._time_column)
+        return [*keys.values(), *windows, *results, *self._late_tag(keys)]
 
     @property
     def delay(self) -> int | None:
@@ -314,26 +312,11 @@ class Query:
         return logical(F.lit(microseconds), self.time_kind)
 
     @property
-    def no_window(self) -> Column:
-        """A null `window`."""
-        return F.lit(None).cast(f"struct<start:{self.time_kind},end:{self.time_kind}>")
+    def times(self) -> Times:
+        """The time of records."""
+        return Times(self.time, self.time_kind)
 
-    def columns_by_time(self, stop: Column | None = None) -> list[Column]:
-        """Return `window`, and the windows' name if each has its own rows; or `window_end` of aligned windows.
-
-        `stop` replaces the end of the window, in microseconds.
-        """
-        if self.window.wide:
-            return [self._time_column(logical(F.col(flat.START), self.time_kind), "window_end", {})]
-        size = self.window.family.size
-        if stop is None:
-            stop = F.col(flat.STOP) if size is None else F.col(flat.START) + F.lit(size)
-        start, end = (logical(column, self.time_kind) for column in (F.col(flat.START), stop))
-        window = F.struct(start.alias("start"), end.alias("end"))
-        columns = [self._time_column(window, "window", {_WINDOW: True})]
-        return [*columns, named(self.window.names).alias("windows")] if self.window.names else columns
-
-    def _time_column(self, column: Column, name: str, metadata: dict[str, object]) -> Column:
+    def _time_column(self, column: Column, name: str, metadata: dict[str, Any]) -> Column:
         """The time column of results, with the metadata by which Spark and this package recognize it."""
         if not self.once:
             metadata[EMISSION] = str(self.trigger)
@@ -350,7 +333,7 @@ class Query:
         """The column that tags late rows, if they are emitted. A late record contains each column once."""
         if self.late_columns is None:
             return []
-        record = keys | {name: time for name, time in self.window_columns.own_time(self).items() if name not in keys}
+        record = keys | self.window_columns.own_time(self.times) | keys  # A key that is the time stays a key.
         for column, field in flat.numbered(flat.VALUE, self.late_columns.values or ()).items():
             record.setdefault(field.name, logical(F.col(column), field.kind).alias(field.name))
         columns = [record[name] for name in self.window_columns.shown(list(record))]

@@ -1,9 +1,9 @@
-"""The call of a windowed aggregation, and its resolution against the schema of its DataFrame."""
+"""The resolution of a call against the schema of its DataFrame."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -20,15 +20,14 @@ from slicing.column_names import as_column, parts_of
 from slicing.content.block import Shape
 from slicing.errors import InvalidType, InvalidValue, Remedy
 from slicing.process.function import Then
+from slicing.spark.call import Call
 from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
-from slicing.spark.columns_of import columns_of
-from slicing.spark.declared import Declared
 from slicing.spark.names import DeclaredNames, Names, NamesOfHistory, is_case_sensitive
 from slicing.spark.query import Query, Time
+from slicing.spark.window_columns import columns_of
 from slicing.stages.execution_plan import Arguments
 from slicing.stages.support import WindowSupport
 from slicing.stages.support_of import support_of
-from slicing.state.format.fingerprint import REFUSE
 from slicing.state.format.result_texts import label_text
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, RECORDS
@@ -39,26 +38,6 @@ from slicing.windows.window import Window
 
 _NO_KEY = Field("(all)", "boolean")
 TIMERS_SETTING = "spark.slicing.timers"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """The arguments of a call. `grace` and `retain` are in microseconds; `tree` is "auto", "eager" or in `TREES`."""
-
-    frame: DataFrame | None
-    keys: tuple[Any, ...]
-    window: Window
-    time: Any
-    named: Mapping[str, Bound | Struct]
-    tree: str = "auto"
-    grace: int = 0
-    trigger: Trigger = ON_CLOSE
-    late: str = COUNTS
-    adapt: str = REFUSE
-    retain: int = 0
-    declared: Declared | None = None
-    then: Then | None = None
-    idle: int = 0
 
 
 class Resolution:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from slicing.spark.call import Call
 from slicing.spark.query import Query
-from slicing.spark.resolution import Call, Draft, OfHistory, Resolution
+from slicing.spark.resolution import Draft, OfHistory, Resolution
 from slicing.spark.rules import RULES, RULES_OF_DRAFTS, RULES_OF_HISTORIES
 
 

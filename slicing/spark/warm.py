@@ -27,10 +27,10 @@ from slicing.engines.bucket import OpenBucket
 from slicing.errors import InvalidType, InvalidValue, StateMismatch, excerpt
 from slicing.spark import stream
 from slicing.spark.as_of import AsOf, as_of
+from slicing.spark.call import Call
 from slicing.spark.ddl import struct_of
 from slicing.spark.partials import PartialsTable, paths_of
 from slicing.spark.query import Query, Time
-from slicing.spark.resolution import Call
 from slicing.spark.resolve import resolve_history
 from slicing.spark.task import InTask
 from slicing.stages import flat

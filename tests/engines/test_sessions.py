@@ -239,8 +239,8 @@ class Frame:
 
 def test_calls_that_mean_nothing_are_refused():
     types = pytest.importorskip("pyspark.sql.types")
-    from slicing.spark.columns_of import columns_of
     from slicing.spark.names import Names
+    from slicing.spark.window_columns import columns_of
 
     def check(frame, window, *call):
         support_of(columns_of(window).resolved(Names(frame))).check(*call, frame.isStreaming)

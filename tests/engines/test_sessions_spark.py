@@ -29,8 +29,8 @@ from streams import (
 import combinators as C
 from slicing import early, group_by, late_partials, late_records, on_update, processing_time, results, session
 from slicing.errors import InvalidValue
-from slicing.spark.columns_of import columns_of
 from slicing.spark.names import Names
+from slicing.spark.window_columns import columns_of
 from slicing.triggers.emission import on_close
 
 LOCAL_MERGE = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
