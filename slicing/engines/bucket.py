@@ -12,10 +12,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
-import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
 from slicing.content.memory import Remembered
@@ -28,6 +26,7 @@ from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.adapting import over_stored
 from slicing.state.format.changes import LACKING
+from slicing.state.format.coverage import Coverage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header, known_since
 from slicing.state.format.list_names import COUNTS, EARLY, PENDING, parse
@@ -81,11 +80,8 @@ class OpenBucket(Protocol):
         """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
 
     @property
-    def known_from(self) -> int:
-        """The first microsecond from which on all accepted records are still in the state."""
-
-    def known_since(self, starts: Array) -> Array:
-        """Return, for windows that start at `starts`, from which microsecond on their accepted records are complete."""
+    def coverage(self) -> Coverage:
+        """Which records the bucket has, and at which edges they are separate."""
 
     def extent(self) -> dict[str, int]:
         """Count the open windows and the slices that the state spans, without reading a page."""
@@ -134,13 +130,9 @@ class Around:
         return self.engine.stored_slices(asked, since)
 
     @property
-    def known_from(self) -> int:
-        """The first microsecond from which on all accepted records are still in the state."""
-        return self.engine.known_from
-
-    def known_since(self, starts: Array) -> Array:
-        """Return, for windows that start at `starts`, from which microsecond on their accepted records are complete."""
-        return self.engine.known_since(starts)
+    def coverage(self) -> Coverage:
+        """Which records the bucket has, and at which edges they are separate."""
+        return self.engine.coverage
 
     def extent(self) -> dict[str, int]:
         """Count the open windows and the slices that the state spans, without reading a page."""
@@ -341,13 +333,9 @@ class Bucket:
         self._unanswered("stored slices")
 
     @property
-    def known_from(self) -> int:
-        """The first microsecond from which on all accepted records are still in the state."""
-        return -FOREVER
-
-    def known_since(self, starts: Array) -> Array:
-        """Return, for windows that start at `starts`, from which microsecond on their accepted records are complete."""
-        return np.full(len(starts), self.known_from)
+    def coverage(self) -> Coverage:
+        """Which records the bucket has: all that windows in it hold, unless it has slices."""
+        return Coverage(self.shape.family)
 
     @property
     def pair_bytes(self) -> int:

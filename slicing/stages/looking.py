@@ -179,7 +179,7 @@ class LookUp:
 
     def known_from(self) -> int | None:
         """Return the microsecond from which on buckets still have all accepted records; None if nothing is missing."""
-        known = max((self._opened(label, {}).known_from for label in self.headers), default=-FOREVER)
+        known = max((self._opened(label, {}).coverage.known_from for label in self.headers), default=-FOREVER)
         return None if known == -FOREVER else known
 
     def check(self) -> None:
@@ -236,9 +236,9 @@ class LookUp:
 
 def _known_since(bucket: OpenBucket, shape: Shape, windows: Windows) -> pa.Array:
     """Return the microsecond from which on all windows of each row are complete; null if they are from their start."""
-    found = np.full(len(windows), -FOREVER)
+    found, coverage = np.full(len(windows), -FOREVER), bucket.coverage
     for family, side in windows.by_family(shape.family.families):
         starts = family.window_start(side.windows)
-        known = bucket.known_since(starts)
+        known = coverage.known_since(starts)
         found = np.where(starts < known, np.maximum(found, known), found)
     return pa.array(found, mask=found == -FOREVER)

@@ -151,7 +151,9 @@ class Chain:
         for frame in bucket.look(asked):
             own = families[frame.family]
             starts, keys = own.window_start(frame.windows), frame.names["k0"].to_pylist()
-            rows = zip(starts, frame.ends_by(own), frame.keys, frame.records, bucket.known_since(starts), strict=True)
+            rows = zip(
+                starts, frame.ends_by(own), frame.keys, frame.records, bucket.coverage.known_since(starts), strict=True
+            )
             for start, end, key, count, known in rows:
                 found[int(start), int(end), keys[key]] = int(count), int(known)
         return found

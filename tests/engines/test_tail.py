@@ -381,7 +381,9 @@ def looked_up(made, asked, window=None):
         own = families[frame.family]
         starts = own.window_start(frame.windows)
         keys = frame.names["k0"].to_pylist()
-        rows = zip(frame.keys, starts, frame.ends_by(own), frame.records, bucket.known_since(starts), strict=True)
+        rows = zip(
+            frame.keys, starts, frame.ends_by(own), frame.records, bucket.coverage.known_since(starts), strict=True
+        )
         for key, start, end, count, known in rows:
             found[keys[key], int(start) // MS, int(end) // MS] = int(count), int(known) // MS
     return found
@@ -620,7 +622,7 @@ def test_a_wide_row_is_left_out_if_one_of_its_windows_begins_inside_a_merged_sli
         look = Look(other=Other(tuple(part.family.over(query.family.cut) for part in parts), True))
         shape = query.shape.over(over_one_cut(look.other.families))
     merged = 96
-    assert [at for at in range(85, 101) if bucket.merged.is_separate(np.array([at]))] == [90, 96, 97, 98, 99, 100]
+    assert [at for at in range(85, 101) if bucket.coverage.is_separate(np.array([at]))] == [90, 96, 97, 98, 99, 100]
 
     def counted(start, end):
         return min(100, end) - min(100, start)

@@ -5,14 +5,11 @@ must be whole.
 """
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.engines.looking import Look
 from slicing.engines.sliced.bucket import SlicedBucket
-from slicing.engines.sliced.unknown import UnknownWindows
 from slicing.stages.labels import labels_of
 from slicing.windows.time.slices import FOREVER
 
@@ -43,9 +40,9 @@ def _times(made) -> dict:
 
 def _check_bucket(made, bucket, times) -> None:
     stored = _stored(bucket)
-    for number, (family, part) in enumerate(zip(bucket.shape.family.families, made.call.parts, strict=True)):
+    for family, part in zip(bucket.shape.family.families, made.call.parts, strict=True):
         windows = _around(family, np.concatenate([np.zeros(0, np.int64), *times.values()]))
-        whole = _whole(bucket, number, windows)
+        whole = bucket.coverage.whole(family.first_slice(windows), family.end_slice(windows))
         starts, ends = family.window_start(windows), family.window_end(windows)
         made.seen["whole"] += int(whole.sum())
         made.seen["not whole"] += int((~whole).sum())
@@ -56,7 +53,7 @@ def _check_bucket(made, bucket, times) -> None:
             found = _records(stored[key], family.end_slice(windows)) - _records(
                 stored[key], family.first_slice(windows)
             )
-            assert np.array_equal(wanted[whole], found[whole]), (number, key)
+            assert np.array_equal(wanted[whole], found[whole]), (family, key)
 
 
 def _around(family, times):
@@ -64,12 +61,6 @@ def _around(family, times):
     index = family.slice_at(np.unique(times))
     ranges = zip(family.first_window(index - 1).tolist(), family.last_window(index + 1).tolist(), strict=True)
     return np.unique([window for first, last in ranges for window in range(first, last + 1)]).astype(np.int64)
-
-
-def _whole(bucket, number, windows):
-    """Ask the bucket which windows of a family are whole."""
-    lookups = replace(bucket._lookups, wide=False)
-    return UnknownWindows(lookups, Look(), 0, bucket.slices.stored)._is_whole(number, windows)
 
 
 def _stored(bucket) -> dict:

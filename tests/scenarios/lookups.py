@@ -68,7 +68,7 @@ class Lookups:
         part = frame.family if part is None else part
         starts = families[part].window_start(frame.windows)
         ends = families[part].window_end(frame.windows) if keys is not None else frame.ends_by(families[part])
-        known = np.broadcast_to(bucket.known_since(starts), starts.shape)
+        known = np.broadcast_to(bucket.coverage.known_since(starts), starts.shape)
         of_rows = names["k0"].take(pa.array(frame.keys if keys is None else keys)).to_pylist()
         found = {}
         for key, start, end, since, row in zip(

@@ -46,6 +46,7 @@ from slicing.engines.sliced.stored_slices import SliceEdges, stored_slices
 from slicing.engines.sliced.unknown import UnknownWindows
 from slicing.engines.wide_rows import forget_whole, hidden, of_something
 from slicing.profiling import ASSEMBLE, of_stage
+from slicing.state.format.coverage import Coverage, first_needed
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, PENDING, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
 from slicing.state.lists import PageLists
@@ -147,7 +148,7 @@ class SlicedBucket(Bucket):
             each.pass_until(until)
             each.state.retained_from = each.retained(since)
         self.merged.keep_groups_apart()
-        first = self._whole_from
+        first = self.coverage.stored
         if self.pages.is_new:
             self.slices.entered = first
         self.slices.take(self.merged.redirected(fold(self.shape, shipped).between(first, FOREVER)))
@@ -170,6 +171,11 @@ class SlicedBucket(Bucket):
         return super().close(at)
 
     # Called by lookups.
+
+    @property
+    def coverage(self) -> Coverage:
+        """Which records the bucket has, and at which edges they are separate."""
+        return self.merged.coverage
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, from the stored slices. Wide rows are those that would be emitted."""
@@ -198,10 +204,7 @@ class SlicedBucket(Bucket):
     @property
     def _lookups(self) -> SliceLookups:
         trees = [tree for each in self.families for tree in each.trees]
-        next_separate = None if self.head.merged is None else self.merged.next_separate
-        return SliceLookups(
-            self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, next_separate, self._lacking
-        )
+        return SliceLookups(self.shape, trees, self.coverage, self._looked_up_from, self.wide, self._lacking)
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the stored slices of the windows that are looked up."""
@@ -214,29 +217,18 @@ class SlicedBucket(Bucket):
     def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
         """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
         family, edges = self.shape.family, self._edges
-        first = int(edges.after(np.array([family.slice_at(max(since, self.known_from))]))[0])
+        first = int(edges.after(np.array([family.slice_at(max(since, self.coverage.known_from))]))[0])
         rows = (asked.of_keys(block) for block in self.slices.stored(first, FOREVER))
         return stored_slices(self.shape, rows, edges, int(family.slice_start(first)))
 
     @property
     def _edges(self) -> SliceEdges:
-        return SliceEdges(self.shape.family, self.fingerprint.cut_of if self.head.shipped else None, self.merged)
+        return SliceEdges(self.coverage, self.fingerprint.cut_of if self.head.shipped else None)
 
     def _nodes(self) -> frozenset[tuple[str, str]]:
         """Return the tree and the name of each stored node."""
         names = [parse(name) for name, entries in self.head.lists.items() if entries]
         return frozenset((_TREE_OF[name.of], name.which) for name in names if name.of in _TREE_OF)
-
-    @property
-    def _whole_from(self) -> int:
-        """The first slice from which on no slice has been removed."""
-        first, since = self._first_of_families, self.head.retained_since
-        return first if since is None else min(first, int(self.shape.family.slice_at(since)))
-
-    @property
-    def _first_of_families(self) -> int:
-        """The first slice of the windows whose slices are all retained."""
-        return min(each.family.first_slice(each.state.retained_from) for each in self.families)
 
     @property
     def _needed_from(self) -> int:
@@ -251,28 +243,9 @@ class SlicedBucket(Bucket):
         return int(self.shape.family.slice_at(self.head.passed - self.fingerprint.retain))
 
     @property
-    def _looked_up_since(self) -> int:
-        """The first slice that lookups may use: older slices may have been removed, or may have coarser edges."""
-        cut = self.head.cut_since
-        return self._whole_from if cut is None else max(self._whole_from, int(self.shape.family.slice_at(cut)))
-
-    @property
     def _looked_up_from(self) -> list[int]:
         """For each family, the first window that may be looked up, even if slices of earlier windows are stored."""
         return [-FOREVER] * len(self.families)
-
-    @property
-    def known_from(self) -> int:
-        """The first microsecond from which on all accepted records are still in the state."""
-        return int(self.shape.family.slice_start(self._looked_up_since))
-
-    def known_since(self, starts: Array) -> Array:
-        """Return, for windows that start at `starts`, from which microsecond on their accepted records are complete."""
-        family = self.shape.family
-        since = np.maximum(super().known_since(starts), starts)
-        if self.head.merged is None:
-            return since
-        return np.asarray(family.slice_start(self.merged.next_separate(family.slice_at(since))))
 
     # Called by triggers.
 
@@ -364,7 +337,7 @@ class SlicedBucket(Bucket):
                 each.step(is_empty=self.head.newest is None)
             self.slices.entered = self._entered
             if self.head.entered is not None:  # a family that needed older slices may have been removed
-                self.slices.slice_groups.remove_before(self._whole_from)
+                self.slices.slice_groups.remove_before(self.coverage.stored)
             self.slices.write_incoming()
             return
         assert self.head.newest is not None, "windows close"
@@ -376,7 +349,7 @@ class SlicedBucket(Bucket):
         self.head.retained_since = self._still_retained(since) if is_left else None
         if is_left:
             newly_entered = self._entered - self.slices.entered
-            self.slices.enter(self._fresh, self._entered, self._whole_from)
+            self.slices.enter(self._fresh, self._entered, self.coverage.stored)
             self._fold_late(self._left)
             self.merged.step(newly_entered)
             # The new rows get pages of their own; otherwise the next close would read and write all of them again.
@@ -396,7 +369,7 @@ class SlicedBucket(Bucket):
         if at is None or since is None:
             return None
         at = max(at, int(start(since)))
-        return at if at < start(self._first_of_families) else None
+        return at if at < start(first_needed(self.head, self.family.families)) else None
 
     def _first_retained(self, since: int) -> int:
         """Return the first slice that stays. It may be before `since`, because windows are retained as a whole."""
@@ -410,8 +383,8 @@ class SlicedBucket(Bucket):
         subtracts = any("two_layer" in each.trees for each in self.families)
         if subtracts and self.slices.needs.folds_late:
             # Windows of wide rows that lack records begin before the first slice that is stored.
-            oldest, since = max(self._oldest(), self._whole_from), self._retained_from
-            self.slices.fold_late(left, oldest, oldest if since is None else min(oldest, self._whole_from))
+            oldest, since = max(self._oldest(), self.coverage.stored), self._retained_from
+            self.slices.fold_late(left, oldest, oldest if since is None else min(oldest, self.coverage.stored))
 
     def save(self) -> None:
         """Write the header; remove the caches of other triggers, which this trigger does not update."""
@@ -473,4 +446,4 @@ class SlicedBucket(Bucket):
 
     def check(self) -> None:
         """Assert the invariants between header and pages."""
-        self.slices.check(self._whole_from)
+        self.slices.check(self.coverage.stored)

@@ -19,33 +19,32 @@ from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key, fold
 from slicing.engines.bounded import all_frames
 from slicing.engines.looking import Look, Other, Pieces, last_rows, over_one_cut
+from slicing.state.format.coverage import Coverage
 from slicing.windows.families.family import Family, emitted_from, repeats
 from slicing.windows.time.slices import FOREVER
 
 
 @dataclass(frozen=True)
 class SliceLookups:
-    """The slices in which windows are looked up; slice `since` and all later slices are complete.
+    """The slices in which windows are looked up; `coverage` tells which windows are whole.
 
     `trees` has the trees of all families, one family after another. `oldest` has for each family the first window that
-    may be looked up. `next_separate` returns for each slice the first one from it on that is not merged with an earlier
-    one; None if no slices are merged. `lacking` is the first window of the primary family of wide rows that may lack
-    slices and is looked up all the same, because other windows of its row do not lack any; None if there is none.
+    may be looked up. `lacking` is the first window of the primary family of wide rows that may lack slices and is
+    looked up all the same, because other windows of its row do not lack any; None if there is none.
     """
 
     shape: Shape
     trees: Sequence[str]
-    since: int
+    coverage: Coverage
     oldest: Sequence[int]
     wide: bool = False
-    next_separate: Callable[[Array], Array] | None = None
     lacking: int | None = None
 
     def of(self, other: Other) -> SliceLookups:
         """Return the same slices, with other windows over them."""
         shape = self.shape.over(over_one_cut(other.families))
         trees = [choose(kernel, family) for family in other.families for kernel in shape.kernels]
-        return SliceLookups(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.next_separate)
+        return SliceLookups(shape, trees, self.coverage, [-FOREVER] * len(other.families), other.wide)
 
     def look(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
         """Yield the windows that hold a record; `stored` reads the rows of slices, older rows of a slice first."""
@@ -79,7 +78,7 @@ class SliceLookups:
             return
         count = len(self.shape.kernels)
         for number, family in enumerate(self.shape.family.families):
-            first, end = asked.windows(family, self.since)
+            first, end = asked.windows(family, self.coverage.since)
             windows = np.arange(max(first, self.oldest[number]), end)
             there = asked.starting(family.window_start(windows)) & self._known(asked, family, windows)
             if family.may_repeat and len(windows):
@@ -103,42 +102,36 @@ class SliceLookups:
 
     def _known(self, asked: Look, family: Family, windows: Array) -> Array:
         """Return which windows do not end inside a merged slice, nor, unless `asked.incomplete`, begin inside one."""
-        if self.next_separate is None:
-            return np.ones(len(windows), dtype=bool)
-        known = self._is_separate(family.end_slice(windows))
-        return known if asked.incomplete else known & self._is_separate(family.first_slice(windows))
-
-    def _is_separate(self, index: Array) -> Array:
-        assert self.next_separate is not None, "some slices are merged"
-        return np.asarray(self.next_separate(index) == index)
+        known = self.coverage.is_separate(family.end_slice(windows))
+        return known if asked.incomplete else known & self.coverage.is_separate(family.first_slice(windows))
 
     def _next_known(self, asked: Look, family: Family, windows: Array) -> Array:
         """Return for each window the first one from it on that is known, see `_known`."""
-        if self.next_separate is None or not len(windows):
-            return windows
-        while True:
-            end = self.next_separate(family.end_slice(windows))
+        next_separate = self.coverage.next_separate
+        while self.coverage.is_merged and len(windows):
+            end = next_separate(family.end_slice(windows))
             found = np.maximum(windows, family.first_window(end - 1))
             if not asked.incomplete:
-                start = self.next_separate(family.first_slice(found))
+                start = next_separate(family.first_slice(found))
                 found = np.maximum(found, family.last_window(start - 1) + 1)
             if np.array_equal(found, windows):
-                return windows
+                break
             windows = found
+        return windows
 
     def _slices(self, asked: Look) -> tuple[int, int]:
         """Return the first slice of the windows that are looked up, and the end."""
         if asked.starts is None:
-            return self.since, FOREVER
-        ranges = [(family, *asked.windows(family, self.since)) for family in self.shape.family.families]
+            return self.coverage.since, FOREVER
+        ranges = [(family, *asked.windows(family, self.coverage.since)) for family in self.shape.family.families]
         first = min(int(family.first_slice(first)) for family, first, _ in ranges)
-        return max(self.since, first), max(int(family.end_slice(end - 1)) for family, _, end in ranges)
+        return max(self.coverage.since, first), max(int(family.end_slice(end - 1)) for family, _, end in ranges)
 
     def _since(self, asked: Look, family: Family) -> int:
         """Return the slice from which on windows that begin are looked up."""
         if self.lacking is None or asked.incomplete:
-            return self.since
-        return min(self.since, int(family.first_slice(self.lacking)))
+            return self.coverage.since
+        return min(self.coverage.since, int(family.first_slice(self.lacking)))
 
     def _assembling(self, asked: Look) -> Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]:
         next_known = partial(self._next_known, asked)

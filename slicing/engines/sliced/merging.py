@@ -22,8 +22,7 @@ group is therefore an edge as well: a slice that was merged into the group befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from slicing.content.block import Block
 from slicing.content.folding import with_index
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.slices import Slices
-from slicing.state.format.separate import last_start, start_before
+from slicing.state.format.coverage import Coverage, coverage_of, start_before
 from slicing.windows.families.family import TAILED, Family, regular
 from slicing.windows.families.tailed import tailed
 from slicing.windows.time.slices import FOREVER
@@ -65,62 +64,17 @@ class MergedSlices:
                 if self.head.merged is not None:
                     each.forget()
 
-    # The slice that holds the records of another slice.
-
-    def holder(self, index: Array) -> Array:
-        """Return the slices that hold the records of some slices now: `int64[n]`."""
-        if self.head.merged is None:
-            return index
-        return self._holder(index, self.families, index >= self.head.merged)
-
-    def _holder(self, index: Array, families: Sequence[FamilyWindows], separate: Array | bool) -> Array:
-        """Return for each slice the last edge at or before it that is still needed; without one the slice itself."""
-        found = self._last_edge(index, families, separate)
-        return np.where(found == -FOREVER, index, found)
-
-    def _last_edge(self, index: Array, families: Sequence[FamilyWindows], separate: Array | bool) -> Array:
-        """Return for each slice the last edge at or before it that no merge has crossed; -FOREVER without one.
-
-        Edges are the starts of windows of `families`, the starts of slice groups that are kept apart, and the slice
-        itself if it is `separate`.
-        """
-        starts = last_start(((each.family, each.state.merged) for each in families), index)
-        found = np.where(separate, index, starts)
-        for each in families:
-            first = -FOREVER if each.state.merged is None else each.state.merged
-            for length, apart in _groups(each):
-                start = index // length * length
-                found = np.where(start >= max(first, apart), np.maximum(found, start), found)
-        return found
-
-    def is_separate(self, index: Array) -> Array:
-        """Return whether each slice is known not to be merged with an earlier one: `bool[n]`.
-
-        Slices before all edges that are known may be: they were merged for windows that the query has no more.
-        """
-        if self.head.merged is None:
-            return np.ones(len(index), dtype=bool)
-        found: Array = self._last_edge(index, self.families, index >= self.head.merged) == index
-        return found
-
-    def next_separate(self, index: Array) -> Array:
-        """Return for each slice the first slice from it on that is not merged with an earlier one: `int64[n]`."""
-        if self.head.merged is None:
-            return index
-        found = np.maximum(index, self.head.merged)
-        for each in self.families:
-            low = index if each.state.merged is None else np.maximum(index, each.state.merged)
-            following = each.family.first_slice(each.family.last_window(low - 1) + 1)
-            found = np.minimum(found, following)
-            for length, apart in _groups(each):
-                found = np.minimum(found, _rounded_up(np.maximum(low, apart), length))
-        return np.where(self.is_separate(index), index, found)
+    @property
+    def coverage(self) -> Coverage:
+        """Which records the bucket has, and at which edges they are separate."""
+        groups = [0 if each.state.apart is None else group_length(each.family, each.trees) for each in self.families]
+        return coverage_of(self.head, [each.family for each in self.families], groups)
 
     def redirected(self, block: Block) -> Block:
         """Return the rows in the slices that hold their records now; `block` and the result are folded."""
         if self.head.merged is None or not len(block) or block.index[0] >= self._until:
             return block
-        return with_index(self.slices.shape, block, self.holder(block.index))
+        return with_index(self.slices.shape, block, self.coverage.holder(block.index))
 
     @property
     def _until(self) -> int:
@@ -138,9 +92,9 @@ class MergedSlices:
         oldest = min(self._first(each) for each in self.families)
         before = self.head.merged
         self._give_up_ends(oldest, share, 0 if entered is None else entered)
-        for each in self.families:
+        for number, each in enumerate(self.families):
             if self._first(each) > oldest:
-                self._give_up_starts(each, oldest, share)
+                self._give_up_starts(number, oldest, share)
         if before is not None and before != self.head.merged:
             self.slices.slice_groups.join_late(oldest, before)
         self.slices.slice_groups.remove_before(oldest)  # pages of late rows that have been split may end there
@@ -158,14 +112,9 @@ class MergedSlices:
         mark = oldest if self.head.merged is None else max(oldest, self.head.merged)
         if mark >= end:
             return
-
-        def holder(index: Array) -> Array:
-            return self._holder(index, self.families, False)
-
         if self._ends_tail(end, entered):
             return  # the trees of tails move now, too: merging waits for the next micro-batch
-        self._forget_across(self.families, mark)
-        for reached in self._merge(mark, self._aligned(holder, end), share, holder):
+        for reached in self._merge(mark, end, share, self.coverage.without_ends()):
             self.head.merged = reached
 
     def _ends_tail(self, end: int, entered: int) -> bool:
@@ -177,37 +126,34 @@ class MergedSlices:
         ]
         return any(end - int(start_before(family, np.array([end]))[0]) < entered for family in many)
 
-    def _give_up_starts(self, own: FamilyWindows, oldest: int, share: int) -> None:
+    def _give_up_starts(self, number: int, oldest: int, share: int) -> None:
         if self.head.merged is None:
             return
-        others = [each for each in self.families if each is not own]
+        own = self.families[number]
         end = min(self._first(own), self.head.merged)
         mark = oldest if own.state.merged is None else max(oldest, own.state.merged)
         if mark >= end:
             return
-
-        def holder(index: Array) -> Array:
-            return self._holder(index, others, index >= self.head.merged)
-
-        self._forget_across(others, mark)
-        for reached in self._merge(mark, self._aligned(holder, end), share, holder):
+        for reached in self._merge(mark, end, share, self.coverage.without_starts(number)):
             own.state.merged = reached
 
-    def _forget_across(self, families: Sequence[FamilyWindows], mark: int) -> None:
+    def _forget_across(self, kept: Coverage, mark: int) -> None:
         """Drop the nodes of families if slices from `mark` on may be merged into the slice group before them.
 
         That is only so while slices are there that were merged before their groups were kept apart.
         """
-        for each in families:
-            if any(_rounded_up(apart, length) > mark for length, apart in _groups(each)):
+        across = [each.family for each in kept.edges if each.length and each.group_after(each.apart) > mark]
+        for each in self.families:
+            if any(each.family is family for family in across):
                 each.forget()
 
-    def _aligned(self, holder: Callable[[Array], Array], index: int) -> int:
-        """Return the start of the merged slice in which a slice will be."""
-        return int(holder(np.array([index]))[0])
+    def _merge(self, mark: int, end: int, share: int, kept: Coverage) -> Iterator[int]:
+        """Merge the slices from `mark` up to `end`, except at the edges that are `kept`, a few at a time.
 
-    def _merge(self, mark: int, end: int, share: int, holder: Callable[[Array], Array]) -> Iterator[int]:
-        """Merge the slices from `mark` up to `end`, a few at a time; before each step, yield the end of the step."""
+        Before each step, yield the end of the step.
+        """
+        self._forget_across(kept, mark)
+        end = _aligned(kept, end)
         if mark >= end:
             return
         spans = self.slices.spans(mark)
@@ -220,13 +166,18 @@ class MergedSlices:
             else:
                 low = max(mark, int(there[0, 0]))
                 mark = min(end, low + min(share - done, _together(there, low)))
-                first = self._aligned(holder, low)
+                first = _aligned(kept, low)
                 done += mark - low
             yield mark
             if first < mark:
                 index = np.arange(first, mark)
-                if not np.array_equal(holder(index), index):
-                    self.slices.merge(first, mark, holder)
+                if not np.array_equal(kept.holder(index), index):
+                    self.slices.merge(first, mark, kept.holder)
+
+
+def _aligned(kept: Coverage, index: int) -> int:
+    """Return the start of the merged slice in which a slice will be."""
+    return int(kept.holder(np.array([index]))[0])
 
 
 def _together(spans: Array, low: int) -> int:
@@ -234,17 +185,6 @@ def _together(spans: Array, low: int) -> int:
     begins = np.unique(np.maximum(spans[:, 0], low))
     fits = int(begins[AT_ONCE]) - low if len(begins) > AT_ONCE else MOST_TOGETHER
     return max(AT_ONCE, min(MOST_TOGETHER, fits))
-
-
-def _groups(each: FamilyWindows) -> list[tuple[int, int]]:
-    """Return the length of the slice groups of a family that are kept apart, and from which slice on; or nothing."""
-    length = group_length(each.family, each.trees)
-    return [(length, each.state.apart)] if length and each.state.apart is not None else []
-
-
-def _rounded_up(index: Any, length: int) -> Any:
-    """Return the first start of a slice group at or after each slice."""
-    return -(-index // length) * length
 
 
 def group_length(family: Family, trees: Sequence[str]) -> int:

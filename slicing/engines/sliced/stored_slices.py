@@ -22,8 +22,7 @@ from slicing.assembly.partitions import key_partitions
 from slicing.content.block import Block, Shape
 from slicing.content.folding import with_index
 from slicing.engines.looking import StoredSlices
-from slicing.engines.sliced.merging import MergedSlices
-from slicing.windows.families.family import Family
+from slicing.state.format.coverage import Coverage
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.slices import Index
 
@@ -35,28 +34,27 @@ class SliceEdges:
     `query` is the cut of the query if the slices of the checkpoint have more edges, otherwise None.
     """
 
-    family: Family
+    coverage: Coverage
     query: Cut | None
-    merged: MergedSlices
 
     def before(self, index: Array) -> Array:
         """Return for each slice the last edge at or before its start: `int64[n]`."""
         if self.query is not None:
-            start = self.query.slice_start(self.query.slice_at(self.family.slice_start(index)))
-            index = np.asarray(self.family.slice_at(start))
-        return self.merged.holder(index)
+            start = self.query.slice_start(self.query.slice_at(self.coverage.family.slice_start(index)))
+            index = np.asarray(self.coverage.family.slice_at(start))
+        return self.coverage.holder(index)
 
     def after(self, index: Array) -> Array:
         """Return for each slice the first edge at or after its start: `int64[n]`."""
         # Slices are merged up to any edge, also up to one that the query does not have.
-        return self.of_query(self.merged.next_separate(index))
+        return self.of_query(self.coverage.next_separate(index))
 
     def of_query(self, index: Index) -> Index:
         """Return for each slice the first edge of the query at or after its start."""
         if self.query is None:
             return index
-        holding = self.query.slice_at(self.family.slice_start(index) - 1)
-        return self.family.slice_at(self.query.slice_start(holding + 1))
+        holding = self.query.slice_at(self.coverage.family.slice_start(index) - 1)
+        return self.coverage.family.slice_at(self.query.slice_start(holding + 1))
 
 
 def stored_slices(shape: Shape, stored: Iterable[Block], edges: SliceEdges, known: int) -> Iterator[StoredSlices]:

@@ -25,6 +25,7 @@ from slicing.content.pairs import Pairs
 from slicing.engines.looking import Look, Unknown, after, last_rows
 from slicing.engines.sliced.emitted import Emitted
 from slicing.engines.sliced.lookups import SliceLookups
+from slicing.state.format.coverage import Coverage
 from slicing.windows.families.family import Family, emitted_from, repeats
 from slicing.windows.families.several import primary
 from slicing.windows.time.slices import FOREVER
@@ -42,10 +43,15 @@ class UnknownWindows:
     newest: int
     stored: Callable[[int, int], Iterable[Block]]
 
+    @property
+    def coverage(self) -> Coverage:
+        """Which windows are whole."""
+        return self.at.coverage
+
     def after(self, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
         """Yield the emitted windows, then the unknown ones of each family with rows of its own that are not emitted."""
         families, by_starts = self.at.shape.family.families, self.asked.starts is not None
-        if not by_starts and self.at.next_separate is None:
+        if not by_starts and not self.coverage.is_merged:
             yield from found
             return
         numbers = [primary(families) or 0] if self.at.wide else range(len(families))
@@ -78,14 +84,14 @@ class UnknownWindows:
 
     def _rows(self, end: int = FOREVER) -> Iterator[Block]:
         """Yield the rows of the keys that are looked up, some keys at a time."""
-        blocks = (self.asked.of_keys(block) for block in self.stored(self.at.since, end))
+        blocks = (self.asked.of_keys(block) for block in self.stored(self.coverage.since, end))
         return (partition.blocks[0] for partition in key_partitions(self.at.shape, [blocks]))
 
     def _overlapping(self, number: int, windows: Array, rows: Block) -> Unknown:
         """Return the pairs of these windows and the keys of rows in slices that overlap them; slices may be merged."""
         family = self.at.shape.family.families[number]
         low = np.maximum(family.first_window(rows.index), windows[0])
-        last = np.minimum(family.last_window(self._next_separate(rows.index + 1) - 1), windows[-1])
+        last = np.minimum(family.last_window(self.coverage.next_separate(rows.index + 1) - 1), windows[-1])
         counts = np.maximum(last - low + 1, 0)
         found = expanded(low, counts)
         keys = np.repeat(rows.keys, counts)
@@ -111,10 +117,10 @@ class UnknownWindows:
         low, high = self.asked.starts
         if low <= -(FOREVER >> 1):
             return np.zeros(0, np.int64)
-        newest = max(self.newest, self.at.since)
+        newest = max(self.newest, self.coverage.since)
         last = int(family.last_window(min(newest, int(family.slice_at(high)))))
-        if self.at.next_separate is None and not self.at.wide:  # all later windows are whole
-            last = min(last, max(after(family, self.at.since - 1), self.at.oldest[number]) - 1)
+        if not self.coverage.is_merged and not self.at.wide:  # all later windows are whole
+            last = min(last, max(after(family, self.coverage.since - 1), self.at.oldest[number]) - 1)
         first = after(family, int(family.slice_at(low)) - 1)
         windows = np.arange(max(first, last - 100 * MOST), last + 1)
         there = self.asked.starting(family.window_start(windows))
@@ -126,9 +132,7 @@ class UnknownWindows:
         """Return which windows, and those beside them in wide rows, have all their slices: `bool[n]`."""
         whole = np.ones(len(windows), dtype=bool)
         for at, family, own in self._beside(number, windows):
-            begins = (own >= after(family, self.at.since - 1)) & (own >= self.at.oldest[at])
-            first, end = family.first_slice(own), family.end_slice(own)
-            whole &= begins & (self._next_separate(first) == first) & (self._next_separate(end) == end)
+            whole &= self.coverage.whole(family.first_slice(own), family.end_slice(own)) & (own >= self.at.oldest[at])
         return whole
 
     def _beside(self, number: int, windows: Array) -> Iterator[tuple[int, Family, Array]]:
@@ -143,11 +147,6 @@ class UnknownWindows:
         """Return windows with the first instant from which on all records of their rows are known."""
         known = np.full(len(windows), -FOREVER)
         for _, family, own in self._beside(number, windows):
-            first, end = (np.maximum(at, self.at.since) for at in (family.first_slice(own), family.end_slice(own)))
-            from_end = self._next_separate(end)
-            since = np.where(from_end == end, self._next_separate(first), from_end)
+            since = self.coverage.known(family.first_slice(own), family.end_slice(own))
             known = np.maximum(known, family.slice_start(since))
         return Unknown(number, windows, keys, names, known)
-
-    def _next_separate(self, index: Array) -> Array:
-        return index if self.at.next_separate is None else self.at.next_separate(index)

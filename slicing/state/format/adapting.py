@@ -16,9 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from slicing.aggregates.arrays import Array
 from slicing.state.format.changes import (
     REMOVED,
     changes,
@@ -28,10 +25,10 @@ from slicing.state.format.changes import (
     placed,
     windows_of,
 )
+from slicing.state.format.coverage import Coverage, coverage_of
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, FamilyState, Header, Result
 from slicing.state.format.list_names import INSTANTS, SESSIONS, WINDOW, parse
-from slicing.state.format.separate import last_start
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.specs import from_spec
@@ -92,10 +89,11 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
     if None in places or len(places) < len(stored.families):
         _keep_entered(stored, windows.held)
     _recut(stored, wanted, frontier)
-    begin = _whole_from(stored, windows.held, frontier)
-    stored.retained_since = _stored_since(stored, windows.held) if wanted.retain else None
+    coverage = coverage_of(stored, windows.held)
+    begin = _begin(stored, coverage, frontier)
+    stored.retained_since = coverage.start(coverage.stored) if wanted.retain else None
     stored.families = [
-        stored.families[place] if place is not None else _added(stored, windows.held, family, begin, spec, number)
+        stored.families[place] if place is not None else _added(coverage, family, begin, spec, number)
         for place, family, spec, number in zip(
             places, windows.wanted, wanted.layout["families"], _ids(stored, places), strict=True
         )
@@ -150,64 +148,26 @@ def _recut(stored: Header, wanted: Fingerprint, frontier: int | None) -> None:
     stored.shipped = [] if wanted.layout[CUT] == stored.layout[CUT] else wanted.layout[CUT]
 
 
-def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) -> int:
+def _begin(stored: Header, coverage: Coverage, frontier: int | None) -> int:
     """Return the instant (microseconds) from which on windows that begin hold all their records.
 
-    It is the start of the oldest window that accepts records and whose slices are all stored: earlier records may have
-    been refused or removed. Wide rows have windows that accept records but lack slices. If slices are retained, it is
-    the start of the oldest window whose slices are all stored, or the end of the refused records if that is later.
+    Earlier records may have been refused or removed. Wide rows have windows that accept records but lack slices.
     Eager results have no slices, so their added windows begin after all records.
     """
-    firsts = [
-        max(state.retained_from, state.first_accepting) if stored.refused is None else state.retained_from
-        for state in stored.families
-    ]
-    found = [_earliest_start(stored, firsts, held)]
-    found += [] if stored.refused is None else [stored.refused]
-    found += [] if stored.cut_since is None else [stored.cut_since]
+    begin = coverage.start(max(coverage.since, coverage.accepted))
     is_eager = any(result.content != PARTIALS for result in stored.current)
-    return max([*found, *([frontier] if is_eager and frontier is not None else [])])
+    return max(begin, frontier) if is_eager and frontier is not None else begin
 
 
-def _stored_since(stored: Header, held: Sequence[Family]) -> int:
-    """Return the instant (microseconds) from which on no slice has been removed, whatever windows the query has."""
-    return _earliest_start(stored, [state.retained_from for state in stored.families], held)
-
-
-def _earliest_start(stored: Header, firsts: Sequence[int], held: Sequence[Family]) -> int:
-    """Return the earliest start of the first windows of families, or of the retained slices if these begin earlier."""
-    found = min(int(own.window_start(first)) for first, own in zip(firsts, held, strict=True))
-    return found if stored.retained_since is None else min(found, stored.retained_since)
-
-
-def _added(
-    stored: Header, held: Sequence[Family], family: Family, begin: int, spec: list[Any], number: int
-) -> FamilyState:
+def _added(coverage: Coverage, family: Family, begin: int, spec: list[Any], number: int) -> FamilyState:
     """Return the family progress of added windows, the first of which begins at `begin` or later.
 
     Windows that have ended already are skipped when the bucket is opened.
     """
-    first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
-    if stored.merged is None:
-        return FamilyState(first, first, first, None, id=number, spec=spec, added=True)
-    first = _first_separate(stored, held, family, first)
-    return FamilyState(
-        first, first, first, None, id=number, spec=spec, added=True, merged=int(family.first_slice(first))
-    )
-
-
-def _first_separate(stored: Header, held: Sequence[Family], family: Family, first: int) -> int:
-    """Return the first window, `first` or later, after which no window begins or ends inside a merged slice."""
-    merged, starts = stored.merged, [(own, state.merged) for own, state in zip(held, stored.families, strict=True)]
-    assert merged is not None, "some slices are merged"
-
-    def are_separate(edges: Array) -> Array:
-        separate: Array = (edges >= merged) | (last_start(starts, edges) == edges)
-        return separate
-
-    windows = np.arange(first, int(family.last_window(merged)) + 1)
-    inside = np.flatnonzero(~(are_separate(family.first_slice(windows)) & are_separate(family.end_slice(windows))))
-    return first + int(inside[-1]) + 1 if len(inside) else first
+    after = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
+    first = coverage.first_whole(family, after)
+    merged = int(family.first_slice(first)) if coverage.is_merged else None
+    return FamilyState(first, first, first, None, id=number, spec=spec, added=True, merged=merged)
 
 
 def _ids(stored: Header, places: Sequence[int | None]) -> list[int]:
