@@ -2,8 +2,8 @@
 
 from slicing.explain.coefficients import SHIPPED, Coefficients, place
 from slicing.explain.features import FeaturesPlan
+from slicing.explain.ledgers import plan_type_of
 from slicing.explain.plan import Plan
-from slicing.explain.plan_of import plan_type_of
 from slicing.explain.state_table import (
     BucketState,
     KeyState,

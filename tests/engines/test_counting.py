@@ -27,7 +27,7 @@ from slicing.engines.counting import contents as counted
 from slicing.engines.counting.bucket import all_counted
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
 from slicing.explain.costs import Cost
-from slicing.explain.counting import CountingPlan
+from slicing.explain.ledgers import CountingPlan
 from slicing.state import bucket_cache as memory
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.triggers.emission import on_close

@@ -13,7 +13,7 @@ from streams import NO_DATA, Output, Running, write
 import combinators as C
 from slicing import Aggregate, counting, early, group_by, hopping, late_partials, on_close, on_update, processing_time
 from slicing.errors import InvalidType, InvalidValue
-from slicing.explain.counting import CountingPlan
+from slicing.explain.ledgers import CountingPlan
 
 SCHEMA = "key string, seq bigint, ts timestamp, n bigint, x double"
 EACH, COUNT = 25, 8

@@ -14,7 +14,7 @@ from scenarios.scenario import Scenario, records_of
 from slicing import group_by, tumbling
 from slicing.engines.sessions.bucket import all_sessions
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
-from slicing.explain.sessions import SessionPlan
+from slicing.explain.ledgers import SessionPlan
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
 from slicing.state.format.fingerprint import fingerprint_of

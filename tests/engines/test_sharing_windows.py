@@ -22,8 +22,8 @@ from slicing.content.block import Shape
 from slicing.content.codec import encode
 from slicing.content.records import Records
 from slicing.errors import StateMismatch
+from slicing.explain.ledgers import SlidingPlan
 from slicing.explain.plan import Plan
-from slicing.explain.sliding import SlidingPlan
 from slicing.stages.execution_plan import Aggregation, Mixed, Shared, Sliced, not_before
 from slicing.stages.output import flat_late_partials, flat_windows
 from slicing.stages.sliding import SlidingExecutionPlan

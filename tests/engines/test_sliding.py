@@ -17,7 +17,7 @@ from slicing import Aggregate, group_by, tumbling
 from slicing.assembly.ranges import window_references
 from slicing.engines.sliding.bucket import INSTANTS
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
-from slicing.explain.sliding import SlidingPlan
+from slicing.explain.ledgers import SlidingPlan
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.triggers.emission import ON_CLOSE, on_change, on_close, on_update
 from slicing.windows.sliding import sliding

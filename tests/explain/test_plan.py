@@ -14,8 +14,8 @@ from slicing.aggregates.sharing import sharing
 from slicing.assembly.choice import choose
 from slicing.content.block import Shape
 from slicing.explain.costs import Cost, Costs
+from slicing.explain.ledgers import TotalsPlan
 from slicing.explain.plan import Plan
-from slicing.explain.unbounded import TotalsPlan
 from slicing.triggers.emission import early, on_update
 from slicing.windows.families.family import RUNS
 
