@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from slicing.cli.command import Job
 from slicing.errors import InvalidValue, raised
 
 ColumnNames = tuple[str, ...]
@@ -108,6 +109,33 @@ def check_followed(path: str) -> None:
         raise InvalidValue(
             f"`--follow` takes no path with one of {' '.join(sorted(PATTERN))}; got `{path}`. Rename it."
         )
+
+
+def check_files(job: Job) -> None:
+    """Raise InvalidValue for a path that cannot be followed, and for a header without one of the job's columns.
+
+    JSON has no header, and a header that only Spark can decompress is checked when Spark has read it.
+    """
+    for path in (job.source, *job.files) if job.follow else ():
+        check_followed(str(path.absolute()))
+    for path in job.files:
+        names = _names_in(job, path)
+        if names is not None:
+            check_names(str(path), names, job.in_file(path))
+
+
+def _names_in(job: Job, path: Path) -> ColumnNames | None:
+    """The column names in the header of a file, None if Python cannot read it or if there is none."""
+    if job.source_format == "parquet":
+        return tuple(parquet_schema(str(path)).names)
+    if job.source_format != "csv":
+        return None
+    if readable(str(path)):
+        found = header(str(path))
+        return None if found is None else found.names
+    if job.follow:
+        raise InvalidValue(f"`--follow` reads CSV files that are plain, .gz or .bz2; found `{path}`. Convert it.")
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Loads files with Spark, with an additional column for unreadable records."""
+"""Loads files with Spark, with an additional column for unreadable records; JSON files as DataFrames."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from slicing.cli.command import Job
-from slicing.cli.headers import PATTERN
+from slicing.cli.command import Job, NothingReadable
+from slicing.cli.headers import PATTERN, check_names
 
 BAD = "slicing: unreadable"
 """The column with the text of an unreadable record, or of its unreadable time; null in readable records."""
 PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
 BAD_FIELD = T.StructField(BAD, T.StringType())
-
-
-# Files
 
 
 def load(
@@ -42,3 +39,29 @@ def load_stream(job: Job, spark: SparkSession, schema: list[T.StructField], kind
 def literal(path: Path) -> str:
     """Return the path with brackets and stars escaped, which Spark would treat as a pattern."""
     return "".join(f"\\{c}" if c in PATTERN else c for c in str(path.absolute()))
+
+
+# JSON
+
+
+def load_json(job: Job, spark: SparkSession) -> DataFrame:
+    """Return the JSON files of a job as a DataFrame."""
+    return load(job, spark, job.files, [*_json_fields(job, spark), BAD_FIELD], **PERMISSIVE)
+
+
+def stream_json(job: Job, spark: SparkSession) -> DataFrame:
+    """Return the JSON files of a job as a stream."""
+    return load_stream(job, spark, [*_json_fields(job, spark), BAD_FIELD], "json", **PERMISSIVE)
+
+
+def _json_fields(job: Job, spark: SparkSession) -> list[T.StructField]:
+    """The fields of the job's columns, with types inferred from all lines."""
+    schema = load(job, spark, job.files, None, **PERMISSIVE).schema
+    names = tuple(name for name in schema.names if name != BAD)
+    if not names:
+        raise NothingReadable(
+            f"no record of `{job.source}` could be read. JSON input has one object in each line; an array over several "
+            "lines is made so by `jq -c '.[]'`."
+        )
+    check_names(str(job.source), names, job.columns)
+    return [schema[name] for name in job.columns]

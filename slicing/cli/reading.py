@@ -8,8 +8,7 @@ from pyspark.sql import types as T
 
 from slicing.cli.command import Job
 from slicing.cli.csv_files import load_csv, stream_csv
-from slicing.cli.json_files import load_json, stream_json
-from slicing.cli.loading import BAD
+from slicing.cli.loading import BAD, load_json, stream_json
 from slicing.cli.parquet_files import load_parquet, stream_parquet
 from slicing.errors import InvalidType, InvalidValue
 from slicing.hints import no_column

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slicing.cli.checking import check_files
 from slicing.cli.command import NothingReadable
-from slicing.cli.headers import Reordered, check_names, fields, header, header_of
+from slicing.cli.headers import Reordered, check_files, check_names, fields, header, header_of
 from slicing.cli.loading import BAD
 from slicing.cli.parquet_files import check_nanos
 from slicing.cli.parsing import parse

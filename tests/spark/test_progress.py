@@ -16,7 +16,7 @@ from streams import SECOND, START, record, source, table, write
 import combinators as C
 from benchmarks import demo
 from slicing import ProgressListener, group_by, hopping
-from slicing.cli.progress import Work, shown
+from slicing.cli.console import Work, shown
 from slicing.drawing.amounts import duration, size
 from slicing.drawing.terminal import Display
 from slicing.spark.progress import micro_batch, panel
