@@ -208,11 +208,6 @@ class Plan:
         return self.shape.family.slices_per_group
 
     @property
-    def stripe(self) -> int:
-        """The former name of `slices_per_group`."""
-        return self.slices_per_group
-
-    @property
     def buckets_per_partition(self) -> float:
         """The buckets per shuffle partition; if it is not a whole number, some partitions have one more than others."""
         return self.buckets / self.partitions
