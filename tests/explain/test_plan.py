@@ -36,7 +36,7 @@ LARGEST = C.max("x").resolve(("double",))
 
 def test_figures_of_the_windows():
     plan = plan_of(orders=COUNT)
-    assert (plan.ratio, plan.slices_per_window, plan.slices_per_group, plan.stripe) == (60, 60, 8, 8)
+    assert (plan.ratio, plan.slices_per_window, plan.slices_per_group) == (60, 60, 8)
     assert (plan.buckets, plan.partitions, plan.buckets_per_partition) == (4, 2, 2)
 
 
