@@ -11,8 +11,6 @@ from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.migration_hints import OF_DEFINED
 from slicing.errors import InvalidType, InvalidValue, check_flag
 from slicing.hints import no_name
-from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import COUNTS
 from slicing.windows.sets import windows_of_call
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from slicing.explain import Plan, Why
-    from slicing.grouping import Windowed
+    from slicing.options import Asked
     from slicing.process.function import Then
     from slicing.spark.call import Call
     from slicing.spark.declared import Declared
@@ -48,7 +46,7 @@ class Definition:
     defined, except what depends on the types of columns, which is checked when it gets a DataFrame.
     """
 
-    windowed: Windowed
+    windowed: Asked
     results: tuple[tuple[str, Bound | Struct], ...]
     then: Then | None = None
     declared: Declared | None = None
@@ -78,15 +76,9 @@ class Definition:
             window=of.windows,
             time=of.time,
             named=dict(self.results),
-            tree=of.tree,
-            grace=of.grace_us,
-            trigger=of.emission,
-            late=of.late_output,
-            adapt=of.adaptation,
-            retain=of.retain_us,
+            options=of.options,
             declared=self.declared,
             then=self.then,
-            idle=of.idle_us,
         )
 
     def __repr__(self) -> str:
@@ -185,7 +177,7 @@ class Definition:
         assert start.history is not None, "it was just given"
         check_frame(stream_sample, "check_warm", "definition.check_warm(history, df, until=...)")
         self._check_remembers_nothing("check_warm")
-        labels, buckets = spread(self.query(), self.windowed.spread)
+        labels, buckets = spread(self.query())
         return check(self.query(), self._call(), start.history, stream_sample, labels, buckets)
 
     def partials(self) -> DataFrame:
@@ -201,7 +193,7 @@ class Definition:
 
         if self.windowed.df is None:
             raise InvalidType(_NO_FRAME)
-        return of_slices(build(query_of(self._call()), self.windowed.spread))
+        return of_slices(build(query_of(self._call())))
 
     def from_partials(self, table: DataFrame) -> DataFrame:
         """Return the windows of a bounded table of partials that `partials()` made, with the same keys and results.
@@ -221,7 +213,7 @@ class Definition:
         looked_up = as_of(table)
         found = replace(given, known_from=looked_up.known_from if looked_up else None)
         bounded = replace(query, frame=table, streaming=False)
-        return build(bounded, self.windowed.spread, of_bounded=partial(partials.build, found))
+        return build(bounded, of_bounded=partial(partials.build, found))
 
     def dataframe(self) -> DataFrame:
         """Return the DataFrame of the windows' results, as `Windowed.aggregate`.
@@ -233,10 +225,10 @@ class Definition:
         if self.windowed.df is None:
             raise InvalidType(_NO_FRAME)
         if self.history is None:
-            return build(self.query(), self.windowed.spread)
+            return build(self.query())
         from slicing.spark import warm
 
-        return build(self.query(), self.windowed.spread, partial(warm.build, self._call(), self.history))
+        return build(self.query(), partial(warm.build, self._call(), self.history))
 
     def lookup(
         self,
@@ -280,7 +272,6 @@ class Definition:
             query,
             other,
             checkpoint,
-            self.windowed.spread,
             keys=keys,
             starts=starts,
             batch=batch,
@@ -320,7 +311,6 @@ class Definition:
             query,
             query_of(self._call()),
             checkpoint,
-            self.windowed.spread,
             keys=keys,
             batch=batch,
             operator=operator,
@@ -354,7 +344,6 @@ class Definition:
             query,
             other,
             checkpoint,
-            self.windowed.spread,
             key=key,
             start=start,
             end=end,
@@ -388,10 +377,8 @@ class Definition:
         named = windows if isinstance(windows, Mapping) else {}
         plain = [] if named else windows if isinstance(windows, list | tuple) else [windows]
         found = windows_of_call(plain, named, long=False)
-        windowed = replace(
-            self.windowed, windows=found, emission=ON_CLOSE, late_output=COUNTS, tree="auto", retain_us=0
-        )
-        return replace(self, windowed=windowed)
+        options = replace(self.windowed.options.at_close, retain=0)
+        return replace(self, windowed=replace(self.windowed, windows=found, options=options))
 
     def plan(self) -> Plan:
         """Return the plan of `dataframe` as a value.
@@ -400,7 +387,7 @@ class Definition:
         """
         from slicing.spark.build import plan
 
-        return plan(self.query(), self.windowed.spread)
+        return plan(self.query())
 
     def changes(self, checkpoint: str, *, operator: int | None = None) -> Changes:
         """List the differences between a checkpoint and this definition of a stream, before it is started on it.
@@ -414,7 +401,7 @@ class Definition:
 
         if self.windowed.df is None:
             raise InvalidType(_NO_FRAME)
-        return changes(self.query(), self.windowed.spread, checkpoint, operator)
+        return changes(self.query(), checkpoint, operator)
 
     def explain(self) -> None:
         """Print the plan of `dataframe`. Nothing is run. Raises InvalidType without a DataFrame or its schema."""

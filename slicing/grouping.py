@@ -16,29 +16,29 @@ from slicing.aggregates.migration_hints import (
     refusal,
     remedy,
     sparks_window,
-    written,
 )
 from slicing.assembly.choice import EAGER, TREES
 from slicing.definition import Definition, check_frame, is_frame
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.hints import no_name
+from slicing.options import Asked, Options, grouping_text
 from slicing.state.format.buckets import Buckets
-from slicing.state.format.fingerprint import ADAPTS, REFUSE
-from slicing.triggers.emission import ON_CLOSE, Emission
-from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
+from slicing.state.format.fingerprint import ADAPTS
+from slicing.triggers.emission import Emission
+from slicing.triggers.lateness import LATE_OUTPUTS
 from slicing.triggers.own import emission_of
 from slicing.triggers.user_trigger import Trigger as UserTrigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.lookback import Lookbacks, lookbacks
 from slicing.windows.sets import windows_of_call
-from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.durations import Duration, microseconds
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from slicing.explain import FeaturesPlan, Plan
-    from slicing.process.call import Options
+    from slicing.process.call import ProcessOptions
     from slicing.process.evictors import Evictor
     from slicing.process.function import Then
     from slicing.spark.features import FeatureQuery
@@ -102,8 +102,7 @@ class Grouped:
     keys: tuple[Input, ...]
 
     def __repr__(self) -> str:
-        frame = () if self.df is None else ("df",)
-        return f"group_by({', '.join([*frame, *map(written, self.keys)])})"
+        return grouping_text(self.df, self.keys)
 
     def __getattr__(self, name: str) -> Any:
         raise no_name("a grouping without windows", name, OF_GROUPED, dir(type(self)))
@@ -183,41 +182,9 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, (str, ProcessingTime)) or (is_column(value) and not is_window(value))
 
 
-@dataclass(frozen=True)
-class Windowed:
+@dataclass(frozen=True, repr=False)
+class Windowed(Asked):
     """The keys, windows and options of a windowed aggregation; every method returns a new value."""
-
-    df: DataFrame | None
-    keys: tuple[Input, ...]
-    windows: Window
-    time: Time
-    grace_us: int = 0
-    spread: Buckets | None = None
-    tree: str = "auto"
-    late_output: str = COUNTS
-    emission: Emission = ON_CLOSE
-    evictors: tuple[Evictor, ...] = ()
-    evictors_after: tuple[Evictor, ...] = ()
-    adaptation: str = REFUSE
-    retain_us: int = 0
-    idle_us: int = 0
-
-    def __repr__(self) -> str:
-        windows = f"{self.windows}, long=True" if self.windows.names and not self.windows.wide else repr(self.windows)
-        time = "" if self.time is None else f", time={written(self.time)}"
-        options = [
-            f".grace({show(self.grace_us)!r})" if self.grace_us else "",
-            str(self.spread) if self.spread else "",
-            f".assemble({self.tree!r})" if self.tree != "auto" else "",
-            f".late({self.late_output!r})" if self.late_output != COUNTS else "",
-            f".emit({self.emission})" if self.emission != ON_CLOSE else "",
-            f".idle({show(self.idle_us)!r})" if self.idle_us else "",
-            f".evict({', '.join(map(repr, self.evictors))})" if self.evictors else "",
-            f".evict({', '.join(map(repr, self.evictors_after))}, after=True)" if self.evictors_after else "",
-            f".adapt({self.adaptation!r})" if self.adaptation != REFUSE else "",
-            f".retain({show(self.retain_us)!r})" if self.retain_us else "",
-        ]
-        return f"{Grouped(self.df, self.keys)!r}.window({windows}{time}){''.join(options)}"
 
     def __getattr__(self, name: str) -> Any:
         raise no_name("a windowed grouping", name, OF_WINDOWED, dir(type(self)))
@@ -241,7 +208,7 @@ class Windowed:
                 f"`emit` takes what on_close, on_update, on_change or early return, or a Trigger; got "
                 f"{excerpt(emission)}. Write for example `.emit(on_update())`."
             )
-        return replace(self, emission=emission)
+        return self._with(trigger=emission)
 
     def grace(self, duration: Duration) -> Windowed:
         """Close windows `duration` after their end instead of at their end, by the watermark.
@@ -261,7 +228,7 @@ class Windowed:
                 f"`grace` must not be negative; got {excerpt(duration)}. Say for how long records may be later than "
                 'the watermark allows, for example `.grace("1 hour")`, or leave it out.'
             )
-        return replace(self, grace_us=length)
+        return self._with(grace=length)
 
     def retain(self, duration: Duration) -> Windowed:
         """Keep slices until the watermark is `duration` past them, even if no window needs them any more.
@@ -281,7 +248,7 @@ class Windowed:
                 f"`retain` must not be negative; got {excerpt(duration)}. Say for how long slices are to stay after "
                 'the watermark has passed them, for example `.retain("1 day")`, or leave it out.'
             )
-        return replace(self, retain_us=length)
+        return self._with(retain=length)
 
     def idle(self, after: Duration) -> Windowed:
         """Advance the watermark by the clock if no record has arrived for `after`, so that idle windows close.
@@ -301,7 +268,7 @@ class Windowed:
         length = microseconds(after, "after")
         if length < 1_000_000 or length % 1000:
             raise InvalidValue(f"`after` must be at least 1 second, in whole milliseconds; got {excerpt(after)}.")
-        return replace(self, idle_us=length)
+        return self._with(idle=length)
 
     def buckets(self, count: int, *, over: int | None = None) -> Windowed:
         """Split keys by hash into `count` buckets of state, instead of one for each shuffle partition.
@@ -319,7 +286,7 @@ class Windowed:
         _check_positive("buckets", count)
         if over is not None:
             _check_positive("over", over)
-        return replace(self, spread=Buckets(count, over))
+        return self._with(buckets=Buckets(count, over))
 
     def assemble(self, tree: Tree) -> Windowed:
         """Choose how windows are combined from slices: "auto", "two_layer", "three_layer" or "recompute".
@@ -335,7 +302,7 @@ class Windowed:
         """
         if tree not in ("auto", *TREES, EAGER):
             raise InvalidValue(f"`assemble` takes auto, {', '.join((*TREES, EAGER))}; got {excerpt(tree)}.")
-        return replace(self, tree=tree)
+        return self._with(tree=tree)
 
     def late(self, output: Output) -> Windowed:
         """Choose the output for late records: "counts" (the default), "partials" or "records".
@@ -352,7 +319,7 @@ class Windowed:
         """
         if output not in LATE_OUTPUTS:
             raise InvalidValue(f"`late` takes {', '.join(LATE_OUTPUTS)}; got {excerpt(output)}.")
-        return replace(self, late_output=output)
+        return self._with(late=output)
 
     def evict(self, *evictors: Evictor | Callable[..., Any], after: bool = False) -> Windowed:
         """Remove records of a window before it is aggregated or processed, by one evictor after another.
@@ -376,10 +343,10 @@ class Windowed:
 
         check_flag(after, "`after` says whether records are evicted after the function")
         if after:
-            return replace(self, evictors_after=(*self.evictors_after, *map(evictor, evictors)))
-        return replace(self, evictors=(*self.evictors, *map(evictor, evictors)))
+            return self._with(evictors_after=(*self.options.evictors_after, *map(evictor, evictors)))
+        return self._with(evictors=(*self.options.evictors, *map(evictor, evictors)))
 
-    def process(self, function: Callable[..., Any], **options: Unpack[Options]) -> DataFrame:
+    def process(self, function: Callable[..., Any], **options: Unpack[ProcessOptions]) -> DataFrame:
         """Call a function with all records of each window that fires, and return the rows that it makes.
 
         `function(key, window, records, context)` gets a tuple of the key's values, the window (`window.start`,
@@ -408,7 +375,7 @@ class Windowed:
         """
         return self._processing("process", function, options).dataframe()
 
-    def define_process(self, function: Callable[..., Any], **options: Unpack[Options]) -> Definition:
+    def define_process(self, function: Callable[..., Any], **options: Unpack[ProcessOptions]) -> Definition:
         """Return the windows with a function of their records as a `Definition`, which builds nothing until asked.
 
         The arguments are those of `process`. It is for later DataFrames, and for `explain()`, `plan()` and `changes()`.
@@ -421,10 +388,11 @@ class Windowed:
         """
         return self._processing("define", function, options)
 
-    def _processing(self, call: str, function: Any, options: Options) -> Definition:
+    def _processing(self, call: str, function: Any, options: ProcessOptions) -> Definition:
         from slicing.process.call import of_options
 
-        made = of_options(function, options, self.time, self.windows, self.evictors, self.evictors_after)
+        asked = self.options
+        made = of_options(function, options, self.time, self.windows, asked.evictors, asked.evictors_after)
         return self._definition(call, {"process": made})
 
     def adapt(self, checkpoints: Adapt) -> Windowed:
@@ -445,7 +413,7 @@ class Windowed:
                 f'`adapt` takes "refuse" or "allow"; got {excerpt(checkpoints)}. Write .adapt("allow") to go on with a '
                 "checkpoint of other windows or results."
             )
-        return replace(self, adaptation=checkpoints)
+        return self._with(adapt=checkpoints)
 
     def define(self, *functions: Callable[..., Any], **arguments: Any) -> Definition:
         """Return the windows with these results as a `Definition`: a value that builds nothing until asked.
@@ -489,6 +457,9 @@ class Windowed:
         """Print the plan of `aggregate` with these arguments. Nothing is run. Raises the errors of `aggregate`."""
         self._defined("explain", functions, arguments).explain()
 
+    def _with(self, **options: Any) -> Windowed:
+        return replace(self, options=replace(self.options, **options))
+
     def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
         return self._defined("aggregate", functions, arguments).query()
 
@@ -500,7 +471,7 @@ class Windowed:
                 "`Aggregate(...)` and name it."
             )
         results = named(functions, arguments, "define" if call == "define" else "aggregate")
-        if self.evictors or self.evictors_after:
+        if self.options.evictors or self.options.evictors_after:
             return self._definition(call, {"results": self._evicted(results, function)})
         return self._definition(call, results, function)
 
@@ -513,7 +484,7 @@ class Windowed:
                 "`then` gets the results of partials, and `evict` leaves records out of them. Use `process`, whose "
                 "function gets the records that are left."
             )
-        return evicted(results, self.time, self.windows, self.evictors, self.evictors_after)
+        return evicted(results, self.time, self.windows, self.options.evictors, self.options.evictors_after)
 
     def _then(self, arguments: dict[str, Any]) -> tuple[Then | None, dict[str, Any]]:
         """The function given as `then`, and the other arguments. An aggregate named `then` is a result instead."""
@@ -566,13 +537,13 @@ class FeaturesAt:
         """
         from slicing.spark.build import build_features
 
-        return build_features(self._asked(functions, arguments), self.spread)
+        return build_features(self._asked(functions, arguments))
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> FeaturesPlan:
         """Return the plan of `aggregate` with these arguments as a value. Nothing is run. Raises what it raises."""
         from slicing.spark.build import plan_features
 
-        return plan_features(self._asked(functions, arguments), self.spread)
+        return plan_features(self._asked(functions, arguments))
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print the plan of `aggregate` with these arguments. Nothing is run. Raises the errors of `aggregate`."""
@@ -582,7 +553,8 @@ class FeaturesAt:
         from slicing.spark.features import resolve_features
 
         results = named(functions, arguments)
-        return resolve_features(self.df, self.keys, self.spine, self.lookbacks, self.time, self.spine_time, results)
+        asked = Asked(self.df, self.keys, self.lookbacks, self.time, Options(buckets=self.spread))
+        return resolve_features(asked, self.spine, self.spine_time, results)
 
 
 def _check_positive(name: str, count: int) -> None:

@@ -34,7 +34,7 @@ class Processed(Bound):
         return tuple(each.name for each in self.rows)
 
 
-class Options(TypedDict, total=False):
+class ProcessOptions(TypedDict, total=False):
     """The arguments of `.process` besides the function; `Windowed.process` documents them."""
 
     returns: Required[str]
@@ -87,14 +87,14 @@ class _Source:
 
 def of_options(
     function: Any,
-    options: Options,
+    options: ProcessOptions,
     time: Any,
     window: Window,
     evictors: Iterable[Evictor],
     after: Iterable[Evictor],
 ) -> Processed:
     """Return the result of a call of `.process` with these arguments. Raises InvalidType and InvalidValue."""
-    names = list(Options.__annotations__)
+    names = list(ProcessOptions.__annotations__)
     if unknown := [name for name in options if name not in names]:
         raise InvalidType(f"`process` has no argument `{unknown[0]}`. It takes {', '.join(names)}.")
     key_state, window_state = options.get("key_state"), options.get("window_state")

@@ -90,9 +90,9 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """Return the windows of a bounded DataFrame."""
     stage = query.execution_plan.first_stage(labels)
-    if not query.trigger.ends:
+    if not query.options.trigger.ends:
         return assembled(query, query.records(), stage)
-    return assembled(query, query.records(signals=True), Signalled(stage, query.trigger.signals))
+    return assembled(query, query.records(signals=True), Signalled(stage, query.options.trigger.signals))
 
 
 def assembled(query: Query, rows: DataFrame, stage: Any, begins_from: int | None = None) -> DataFrame:

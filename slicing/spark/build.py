@@ -27,11 +27,10 @@ BUCKETS_PER_PARTITION = 1
 
 def build(
     query: Query,
-    buckets: Buckets | None,
     of_stream: Callable[..., DataFrame] = stream.build,
     of_bounded: Callable[..., DataFrame] = bounded.build,
 ) -> DataFrame:
-    """Return the windows as a DataFrame; `buckets=None` means the default number of buckets.
+    """Return the windows as a DataFrame.
 
     `of_stream` builds the windows of a stream, `of_bounded` those of bounded input.
     """
@@ -41,31 +40,31 @@ def build(
         check_stream(spark, asks=query.declared is None)
         if query.declared is None:
             check_single(query.source)
-    chosen, over = spread(query, buckets)
+    chosen, over = spread(query)
     if not query.streaming:
         return of_bounded(query, chosen)
     timed = (TimedOperator, TimedStage) if query.timed else ()
     return of_stream(query, chosen, over, *timed)
 
 
-def spread(query: Query, buckets: Buckets | None) -> tuple[tuple[int, ...], Buckets]:
+def spread(query: Query) -> tuple[tuple[int, ...], Buckets]:
     """Return the labels of a query's buckets, and their number.
 
     State may move to another number of shuffle partitions, so on a stream the labels do not depend on the current
     number.
     """
     partitions = _partitions(query)
-    found = buckets or Buckets(_count(buckets, query, partitions))
+    found = query.options.buckets or Buckets(_count(query, partitions))
     return labels(found.count, found.even_over if query.streaming else partitions), found
 
 
-def build_features(asked: features.FeatureQuery, buckets: Buckets | None) -> DataFrame:
+def build_features(asked: features.FeatureQuery) -> DataFrame:
     """Return the spine with its features as a DataFrame."""
     partitions = _partitions(asked.query)
-    return features.build(asked, labels(_count(buckets, asked.query, partitions), partitions))
+    return features.build(asked, labels(_count(asked.query, partitions), partitions))
 
 
-def plan_features(asked: features.FeatureQuery, buckets: Buckets | None) -> FeaturesPlan:
+def plan_features(asked: features.FeatureQuery) -> FeaturesPlan:
     """Return the plan of the features that `build_features` would build."""
     from slicing.explain import FeaturesPlan
 
@@ -75,16 +74,16 @@ def plan_features(asked: features.FeatureQuery, buckets: Buckets | None) -> Feat
         shape=query.shape,
         trees=query.trees,
         streaming=False,
-        buckets=_count(buckets, query, partitions),
+        buckets=_count(query, partitions),
         partitions=partitions,
-        trigger=query.trigger,
-        late=query.late,
+        trigger=query.options.trigger,
+        late=query.options.late,
         values=query.values,
         sharing=asked.execution_plan.sharing,
     )
 
 
-def plan(query: Query, buckets: Buckets | None) -> Plan:
+def plan(query: Query) -> Plan:
     """Return the plan of the query that `build` would build."""
     from slicing.explain import plan_type_of
 
@@ -94,18 +93,18 @@ def plan(query: Query, buckets: Buckets | None) -> Plan:
         shape=query.shape,
         trees=query.trees,
         streaming=query.streaming,
-        buckets=_count(buckets, query, partitions),
+        buckets=_count(query, partitions),
         partitions=partitions,
-        trigger=query.trigger,
-        late=query.late,
+        trigger=query.options.trigger,
+        late=query.options.late,
         values=query.values,
         sharing=query.execution_plan.sharing,
         by_clock=query.by_clock,
-        retain=query.retain,
+        retain=query.options.retain,
     )
 
 
-def changes(query: Query, buckets: Buckets | None, checkpoint: str, operator: int | None) -> Changes:
+def changes(query: Query, checkpoint: str, operator: int | None) -> Changes:
     """Return the differences between a checkpoint and the query that `build` would build.
 
     `operator` selects one of several windowed aggregations. Raises InvalidType, InvalidValue, StateMismatch.
@@ -114,7 +113,7 @@ def changes(query: Query, buckets: Buckets | None, checkpoint: str, operator: in
         raise InvalidType(
             "`changes` compares a checkpoint with a stream, and this DataFrame is bounded. Give a stream."
         )
-    wanted = stream.fingerprint(query, spread(query, buckets)[1])
+    wanted = stream.fingerprint(query, spread(query)[1])
     stored = headers(query.source.sparkSession, checkpoint, operator)
     return changes_of(stored.values(), wanted)
 
@@ -131,7 +130,8 @@ def _partitions(query: Query) -> int:
     return int(found)
 
 
-def _count(wanted: Buckets | None, query: Query, partitions: int) -> int:
-    if wanted is not None:
-        return wanted.count
+def _count(query: Query, partitions: int) -> int:
+    """The number of buckets: that of the options, or the default one."""
+    if query.options.buckets is not None:
+        return query.options.buckets.count
     return BUCKETS_PER_PARTITION * partitions if query.keys else 1

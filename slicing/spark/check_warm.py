@@ -99,7 +99,8 @@ def check(
     of_sample, cold_past = (resolve_history(replace(call, frame=frame)) for frame in (sample, history.frame))
     past = past_of(call, history)
     trigger = ON_CLOSE if query.window.closes else on_update()
-    bounded, by_time = replace(query, streaming=False, trigger=trigger, then=None), query.window.by_time
+    bounded = replace(query, streaming=False, options=replace(query.options, trigger=trigger), then=None)
+    by_time = query.window.by_time
     identity = stream.fingerprint(query, buckets)
 
     def replayed(history_rows: DataFrame, read: Query, warm: bool) -> Counter[str]:
@@ -116,7 +117,9 @@ def check(
         ordered = together.sortWithinPartitions("bucket", _MICRO_BATCH, "partition", "part")
         loaded = read.execution_plan if warm else None
         packed = Packed(bounded.flat)
-        function = Replay(query.execution_plan, loaded, identity, query.grace, trigger, packed, history.until, by_time)
+        function = Replay(
+            query.execution_plan, loaded, identity, query.options.grace, trigger, packed, history.until, by_time
+        )
         frame = bounded.finish(ordered.mapInArrow(function, struct_of(packed.schema)))
         return Counter(map(repr, frame.toArrow().to_pylist()))
 

@@ -26,6 +26,7 @@ from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.content.records import Records, decode_records
 from slicing.engines.features import Instants, features
+from slicing.options import Asked
 from slicing.spark.bounded import rows_of
 from slicing.spark.call import Call
 from slicing.spark.query import Query
@@ -37,7 +38,6 @@ from slicing.stages import flat
 from slicing.stages.execution_plan import Shared, Sliced
 from slicing.stages.flat import physical
 from slicing.stages.output import side_by_side
-from slicing.windows.lookback import Lookbacks
 
 SPINE = "spine"
 """The column with encoded rows of the spine; blocks of records are in `block`."""
@@ -72,19 +72,16 @@ class FeatureQuery:
 
 
 def resolve_features(
-    frame: DataFrame,
-    keys: tuple[Any, ...],
-    spine: DataFrame,
-    windows: Lookbacks,
-    time: Any,
-    spine_time: Any,
-    named: Mapping[str, Bound | Struct],
+    asked: Asked, spine: DataFrame, spine_time: Any, named: Mapping[str, Bound | Struct]
 ) -> FeatureQuery:
     """Return the checked query for features, given the schemas of both sides. Raises InvalidValue and InvalidType."""
-    check_bounded(frame, spine)
-    query = resolve(Call(frame=frame, keys=keys, window=windows, time=time, named=named))
-    names = tuple(output_names(named, windows))
-    rows = resolve_spine(spine, keys, spine_time, query, names)
+    assert asked.df is not None, "features are of records"
+    check_bounded(asked.df, spine)
+    query = resolve(
+        Call(frame=asked.df, keys=asked.keys, window=asked.windows, time=asked.time, named=named, options=asked.options)
+    )
+    names = tuple(output_names(named, asked.windows))
+    rows = resolve_spine(spine, asked.keys, spine_time, query, names)
     return FeatureQuery(query, rows, tuple(spine.schema.fields), names)
 
 

@@ -44,8 +44,6 @@ from slicing.stages.support import INCOMPLETE, KEYS, LATEST, STARTS, WINDOWS
 from slicing.state.format.buckets import BucketName, Buckets, canonical
 from slicing.state.format.header import RESTORE
 from slicing.state.format.labels import hash_of
-from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import COUNTS
 from slicing.windows.families.family import Family
 from slicing.windows.spec_texts import cut_text, edges_text
 from slicing.windows.time.cut import Cut, refines
@@ -72,7 +70,6 @@ class LookupRequest:
     query: Query
     shown: Query
     look: Look
-    buckets: Buckets | None
     reads: ClassVar[type[LookUp]] = LookUp
 
     def answered(self, state: State) -> DataFrame:
@@ -96,8 +93,8 @@ class LookupRequest:
         return self.reads(
             execution_plan=query.execution_plan,
             fingerprint=fingerprint(query, Buckets(1)),
-            trigger=query.trigger,
-            grace=query.grace,
+            trigger=query.options.trigger,
+            grace=query.options.grace,
             shape=self.shown.shape,
             wide=self.shown.window.wide,
             closes=self.shown.window.closes and self.shown.window.by_time,
@@ -149,7 +146,7 @@ class LookupRequest:
         None if there are too many partitions, if one has no usable snapshot, or if the query has other buckets.
         """
         assert self.look.keys is not None, "of keys that are known"
-        wanted = self.buckets or Buckets(state.partitions)
+        wanted = self.query.options.buckets or Buckets(state.partitions)
         known = wanted.labels
         places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
         chosen = sorted(set(labels_of(self.look.keys, known).tolist()))
@@ -203,7 +200,6 @@ def lookup(
     query: Query,
     other: Query | None,
     path: str,
-    buckets: Buckets | None,
     *,
     keys: Any,
     starts: Any,
@@ -230,7 +226,7 @@ def lookup(
     shown = shown_by(query if other is None else other, query.shape, asked)
     return checkpoint.of_one_batch(
         lambda at: checkpoint.state(spark, path, at, operator),
-        LookupRequest(query, shown, look, buckets).answered,
+        LookupRequest(query, shown, look).answered,
         batch,
     )
 
@@ -301,7 +297,7 @@ def _cut(family: Family) -> Cut:
 def shown_by(query: Query, stored: Shape, other: Other | None) -> Query:
     """Return the query that makes the rows: bounded, its windows over the slices that are stored."""
     shape = stored if other is None else stored.over(over_one_cut(other.families))
-    return replace(query, streaming=False, trigger=ON_CLOSE, late=COUNTS, shape=shape, then=None)
+    return replace(query, streaming=False, options=query.options.at_close, shape=shape, then=None)
 
 
 def _starts(given: Any) -> tuple[int, int]:

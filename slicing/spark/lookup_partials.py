@@ -34,7 +34,6 @@ from slicing.spark.query import Query
 from slicing.stages.flat import WATERMARK
 from slicing.stages.looking import KNOWN
 from slicing.stages.looking_slices import LookUpSlices
-from slicing.state.format.buckets import Buckets
 
 CALL = "lookup_partials"
 
@@ -47,7 +46,7 @@ class PartialsRequest(LookupRequest):
 
     def _rows(self, windows: DataFrame, state: State) -> DataFrame:
         watermark = F.col(WATERMARK)
-        until = instant(watermark - self.query.grace).alias(UNTIL)
+        until = instant(watermark - self.query.options.grace).alias(UNTIL)
         known = instant(F.col(KNOWN)).alias(KNOWN_FROM)
         as_of = F.struct(*read_from(state.batch, watermark), until, known)
         return of_slices(windows.select(*self.shown.row_columns(), as_of.alias(AS_OF)))
@@ -57,7 +56,6 @@ def lookup_partials(
     query: Query,
     slices: Query,
     path: str,
-    buckets: Buckets | None,
     *,
     keys: Any,
     batch: int | None,
@@ -81,5 +79,5 @@ def lookup_partials(
     check_added(slices, [AS_OF])
     spark = session_of(query, CALL)
     look = Look(keys=None if keys is None else keys_of(spark, query, keys))
-    request = PartialsRequest(query, shown_by(slices, slices.shape, None), look, buckets)
+    request = PartialsRequest(query, shown_by(slices, slices.shape, None), look)
     return checkpoint.of_one_batch(lambda at: checkpoint.state(spark, path, at, operator), request.answered, batch)

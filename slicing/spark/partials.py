@@ -31,8 +31,6 @@ from slicing.spark.resolve import resolve
 from slicing.stages import flat
 from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.of_partials import OfPartials
-from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import COUNTS
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.window import Timed, Window
 
@@ -51,7 +49,7 @@ def query_of(call: Call) -> Query:
     _check_results(call.named)
     named = {RECORDS: Bound(RECORD_COUNT, label=RECORDS), **_partials(call.named)}
     slices = Timed(SlicesOf(call.window.family), f"slices of {call.window}")
-    query = resolve(replace(call, window=slices, named=named, tree="auto", trigger=ON_CLOSE, late=COUNTS, then=None))
+    query = resolve(replace(call, window=slices, named=named, options=call.options.at_close, then=None))
     _check_query(query)
     for key in query.keys:
         if key.name.casefold() == SLICE:

@@ -16,6 +16,7 @@ from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.results import Nesting, is_single
 from slicing.content.block import Shape
 from slicing.content.signals import ABSENT, FIRST, TRUE
+from slicing.options import Options
 from slicing.process.function import Then, WindowFunction
 from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
 from slicing.spark.ddl import struct_of
@@ -36,7 +37,7 @@ from slicing.stages.metrics import (
 from slicing.stages.packed import Packed
 from slicing.stages.support import WindowSupport
 from slicing.triggers.lateness import COUNTS, RECORDS
-from slicing.triggers.trigger import KINDS, Trigger
+from slicing.triggers.trigger import KINDS
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
@@ -61,7 +62,7 @@ class Time(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A resolved call of `aggregate`. `trees` has one tree per kernel; `grace` and `retain` are in microseconds.
+    """A resolved call of `aggregate`. `trees` has one tree per kernel.
 
     `result_names` are the columns of results, before a function (`then`) makes others of them. `labels` says of what
     each result is, as "mean of bid".
@@ -79,19 +80,14 @@ class Query:
     trees: tuple[str, ...]
     columns: tuple[str, ...]
     arguments: Arguments
-    grace: int
-    trigger: Trigger
+    options: Options
     streaming: bool
-    late: str
-    adapt: str
-    retain: int
     timed: bool
     nesting: Nesting
     result_names: tuple[str, ...]
     then: Then | None = None
     declared: Declared | None = None
     warm: bool = False
-    idle: int = 0
     labels: tuple[str, ...] = ()
 
     @property
@@ -128,8 +124,8 @@ class Query:
             arguments=self.arguments,
             may_be_late=self.streaming,
             values=self.values,
-            ends=self.trigger.ends,
-            fires_short=self.trigger.fires_short,
+            ends=self.options.trigger.ends,
+            fires_short=self.options.trigger.fires_short,
         )
         return self.support.execution_plan(asked)
 
@@ -145,7 +141,7 @@ class Query:
 
     def _signals(self) -> list[Column]:
         """The trigger's columns: signal, event time, number. `slicing.stages.signalled` removes them again."""
-        column, number = self.trigger.column, self.trigger.number
+        column, number = self.options.trigger.column, self.options.trigger.number
         found = []
         if column is not None:
             found += [F.when(quoted(column), F.lit(TRUE)).otherwise(F.lit(ABSENT)).cast("bigint").alias(flat.SIGNAL)]
@@ -158,7 +154,7 @@ class Query:
     @property
     def signal_time(self) -> Column | None:
         """The event time of a record in microseconds, None if the trigger needs none or it is the time of the row."""
-        return self.window_columns.event_time() if FIRST in self.trigger.signals else None
+        return self.window_columns.event_time() if FIRST in self.options.trigger.signals else None
 
     def _record_schema(self, leaves: int, signals: bool) -> T.StructType:
         """The schema of `records`. The columns after the leaves of the key are gaps of sessions, in microseconds."""
@@ -166,8 +162,8 @@ class Query:
         kinds += ["bigint"] * (leaves - len(kinds))
         columns = {flat.TIME: self.time_kind, **flat.numbered(flat.KEY, kinds)}
         columns |= flat.numbered(flat.VALUE, [field.kind for field in self.values])
-        columns |= {flat.SIGNAL: "bigint"} if signals and self.trigger.column is not None else {}
-        columns |= {flat.NUMBER: "double"} if signals and self.trigger.number is not None else {}
+        columns |= {flat.SIGNAL: "bigint"} if signals and self.options.trigger.column is not None else {}
+        columns |= {flat.NUMBER: "double"} if signals and self.options.trigger.number is not None else {}
         return struct_of(", ".join(f"{name} {kind}" for name, kind in columns.items()))
 
     def record_time(self) -> Column:
@@ -179,8 +175,8 @@ class Query:
     @property
     def by_clock(self) -> bool:
         """Whether the timers of the stateful operator go by the clock."""
-        waits = self.trigger.by_clock or self.clock is Time.CLOCK
-        return waits or self.window.ttl is not None or self.idle > 0
+        waits = self.options.trigger.by_clock or self.clock is Time.CLOCK
+        return waits or self.window.ttl is not None or self.options.idle > 0
 
     @property
     def reads_clock(self) -> bool:
@@ -189,12 +185,12 @@ class Query:
         Functions are told the clock of their call.
         """
         has_function = self.then is not None or any(kernel.aggregate.keeps_records for kernel in self.shape.kernels)
-        return self.by_clock or self.trigger.reads_clock or has_function
+        return self.by_clock or self.options.trigger.reads_clock or has_function
 
     @property
     def needs_timer(self) -> bool:
         """Whether a bucket without new records needs a timer."""
-        return self.clock is not Time.NONE or self.trigger.by_clock
+        return self.clock is not Time.NONE or self.options.trigger.by_clock
 
     @property
     def flat(self) -> Flat:
@@ -222,19 +218,19 @@ class Query:
     @property
     def once(self) -> bool:
         """Whether each window is emitted at most once, so that rows have only keys, window and results."""
-        return self.trigger.fires_once or not self.streaming
+        return self.options.trigger.fires_once or not self.streaming
 
     @property
     def with_old(self) -> bool:
         """Whether rows have the column `old` with the result that they replace."""
-        return self.streaming and self.trigger.accumulation.retracts
+        return self.streaming and self.options.trigger.accumulation.retracts
 
     @property
     def late_columns(self) -> LateColumns | None:
         """The additional columns of late rows, None if late records are only counted or the input is bounded."""
-        if self.late == COUNTS or not self.streaming or self.clock is not Time.EVENT:
+        if self.options.late == COUNTS or not self.streaming or self.clock is not Time.EVENT:
             return None
-        values = self.values if self.late == RECORDS else None
+        values = self.values if self.options.late == RECORDS else None
         return LateColumns(values=values, size=self.window.family.size, names=self._calls)
 
     @property
@@ -271,7 +267,7 @@ class Query:
         keys = {name: keys[name] for name in self.window_columns.shown(list(keys))}
         results = self.result_columns(flat.RESULT)
         if not self.once:
-            firing_metadata = {EMISSION: str(self.trigger)}
+            firing_metadata = {EMISSION: str(self.options.trigger)}
             kind = F.element_at(F.array(*map(F.lit, KINDS)), F.col(flat.KIND) + 1)
             results.append(kind.alias("emission", metadata=firing_metadata))
             results.append(F.col(flat.REVISION).alias("revision", metadata=firing_metadata))
@@ -292,7 +288,9 @@ class Query:
         """How long a record stays in the state, in microseconds of event time; None if windows differ in length."""
         sizes = [family.size for family in self.window.family.families]
         known = [size for size in sizes if size is not None]
-        return max(max(known) + self.grace, self.retain) + (self.delay or 0) if len(known) == len(sizes) else None
+        if len(known) < len(sizes):
+            return None
+        return max(max(known) + self.options.grace, self.options.retain) + (self.delay or 0)
 
     def metrics_name(self) -> str:
         """Return the name of the observed metrics; Spark requires different names for the aggregations of a query."""
@@ -319,8 +317,8 @@ class Query:
     def _time_column(self, column: Column, name: str, metadata: dict[str, Any]) -> Column:
         """The time column of results, with the metadata by which Spark and this package recognize it."""
         if not self.once:
-            metadata[EMISSION] = str(self.trigger)
-        elif self.streaming and not self.grace and self.clock is Time.EVENT:
+            metadata[EMISSION] = str(self.options.trigger)
+        elif self.streaming and not self.options.grace and self.clock is Time.EVENT:
             # With grace a window is emitted after the watermark has passed it, so Spark's operators would drop its row.
             # Late rows have no window, so the delay is hidden from Spark until `results` has removed them.
             delay = HELD_DELAY if self.late_columns else DELAY

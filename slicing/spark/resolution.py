@@ -19,6 +19,7 @@ from slicing.aggregates.results import Nesting
 from slicing.column_names import as_column, parts_of
 from slicing.content.block import Shape
 from slicing.errors import InvalidType, InvalidValue, Remedy
+from slicing.options import Options
 from slicing.process.function import Then
 from slicing.spark.call import Call
 from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
@@ -53,7 +54,7 @@ class Resolution:
         self.call = call = self.window_columns.prepared(call)
         self._names = _names(call)
         self.streaming = self._names.streaming
-        self.asked_trigger = call.trigger if self.streaming else ON_CLOSE
+        self.asked_trigger = call.options.trigger if self.streaming else ON_CLOSE
         self.clock = Time.of(call.time, call.window, self.streaming)
 
     @cached_property
@@ -67,7 +68,7 @@ class Resolution:
     @cached_property
     def _trigger_that_ends(self) -> Trigger:
         """The trigger on bounded input: it fires nothing, but the records of its column may end sessions."""
-        given = self.call.trigger
+        given = self.call.options.trigger
         return given.named(_boolean(self._names, given.column)) if given.ends else given
 
     @property
@@ -163,7 +164,7 @@ class Resolution:
     @property
     def columns(self) -> tuple[str, ...]:
         """The value columns of a record: inputs of results, inputs of windows, then columns for late records only."""
-        late = self.window_columns.late_inputs(self.given) if self.call.late == RECORDS else ()
+        late = self.window_columns.late_inputs(self.given) if self.call.options.late == RECORDS else ()
         found = self.value_columns + self.support.inputs
         return found + tuple(name for name in late if name not in found)
 
@@ -219,7 +220,7 @@ class Resolution:
         return self.support.trees(tuple(self._tree(each, shape) for shape in shapes for each in self.kernels))
 
     def _tree(self, each: Kernel, shape: Shape) -> str:
-        return self.support.tree_of(each, shape.family, self.trigger, self.call.tree)
+        return self.support.tree_of(each, shape.family, self.trigger, self.call.options.tree)
 
     def _is_timed(self) -> bool:
         if not self.streaming or self.call.declared is not None:
@@ -232,6 +233,13 @@ class Resolution:
         if self.call.then is None:
             return None
         return replace(self.call.then, zoned=not self.ntz, spans=self.window.counts and self.time is not None)
+
+    @property
+    def _options(self) -> Options:
+        """The options, with the columns of the trigger replaced by their names."""
+        if self.streaming:
+            return replace(self.call.options, trigger=self.trigger)
+        return replace(self.call.options, trigger=self._trigger_that_ends, idle=0)
 
     def query(self) -> Query:
         """Return the query."""
@@ -248,18 +256,13 @@ class Resolution:
             trees=self.trees,
             columns=self.columns,
             arguments=self.arguments,
-            grace=self.call.grace,
-            trigger=self.trigger if self.streaming else self._trigger_that_ends,
+            options=self._options,
             streaming=self.streaming,
-            late=self.call.late,
-            adapt=self.call.adapt,
-            retain=self.call.retain,
             timed=self._is_timed(),
             nesting=_nesting(self.call.named),
             result_names=tuple(output_names(self.call.named, self.window)),
             then=self._then,
             declared=self.call.declared,
-            idle=self.call.idle if self.streaming else 0,
             labels=tuple(label_text(bound.label) for bound in self.results.values()),
         )
 
@@ -271,7 +274,7 @@ class OfHistory(Resolution):
         assert call.frame is not None, "a history is a DataFrame"
         self.given, self.window_columns = call, columns_of(call.window)
         self.call, self._names = call, NamesOfHistory(call.frame)
-        self.streaming, self.asked_trigger = True, call.trigger
+        self.streaming, self.asked_trigger = True, call.options.trigger
         self.clock = Time.of(call.time, call.window, True)
 
 
@@ -281,7 +284,7 @@ class Draft(Resolution):
     def __init__(self, call: Call):
         self.given, self.window_columns = call, columns_of(call.window)
         call = self.window_columns.prepared(call)
-        self.call = replace(call, late=COUNTS)
+        self.call = replace(call, options=replace(call.options, late=COUNTS))
         self.streaming, self.asked_trigger = False, ON_CLOSE
         self.clock = Time.of(call.time, call.window, False)
         self.window, self.time = call.window, None

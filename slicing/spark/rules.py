@@ -54,33 +54,33 @@ def stream_has_a_watermark(asked: Resolution) -> None:
 
 def windows_take_the_options(asked: Resolution) -> None:
     """The windows must support the tree and the trigger of the call."""
-    trigger = asked.call.trigger if asked.call.trigger.ends else asked.trigger
-    asked.asked_support.check(asked.call.tree, asked.clock is Time.CLOCK, trigger, asked.streaming)
+    trigger = asked.call.options.trigger if asked.call.options.trigger.ends else asked.trigger
+    asked.asked_support.check(asked.call.options.tree, asked.clock is Time.CLOCK, trigger, asked.streaming)
 
 
 def windows_take_functions_of_records(asked: Resolution) -> None:
     """Functions of records or of results must suit the windows, the tree and the trigger of the call."""
     call = asked.call
     if any(isinstance(bound, Bound) and bound.names for bound in call.named.values()):
-        asked.asked_support.check_process(call.tree, asked.trigger, asked.streaming)
+        asked.asked_support.check_process(call.options.tree, asked.trigger, asked.streaming)
     if call.then is not None:
-        asked.asked_support.check_then(asked.trigger, call.late, asked.streaming)
+        asked.asked_support.check_then(asked.trigger, call.options.late, asked.streaming)
 
 
 def windows_take_the_options_somewhere(asked: Draft) -> None:
     """The windows must support the tree and the trigger of the call, either on a stream or on bounded input."""
     call, support = asked.call, support_of(asked.call.window)
     if isinstance(call.time, ProcessingTime):  # processing time exists only on streams
-        support.check(call.tree, True, call.trigger, True)
-        if call.grace:
-            raise InvalidValue(_no_grace(Time.CLOCK, call.grace))
-        if call.trigger.fires_late:
-            raise InvalidValue(_no_late_firings(Time.CLOCK, call.trigger))
+        support.check(call.options.tree, True, call.options.trigger, True)
+        if call.options.grace:
+            raise InvalidValue(_no_grace(Time.CLOCK, call.options.grace))
+        if call.options.trigger.fires_late:
+            raise InvalidValue(_no_late_firings(Time.CLOCK, call.options.trigger))
         return
     with suppress(InvalidValue):
-        support.check(call.tree, False, call.trigger, True)
+        support.check(call.options.tree, False, call.options.trigger, True)
         return
-    support.check(call.tree, False, ON_CLOSE, False)
+    support.check(call.options.tree, False, ON_CLOSE, False)
 
 
 def state_of_windows_goes_with_their_records(asked: Resolution) -> None:
@@ -108,8 +108,8 @@ def clock_is_of_a_stream(asked: Resolution) -> None:
 
 def grace_is_by_event_time(asked: Resolution) -> None:
     """On a stream, a grace requires event time."""
-    if asked.streaming and not asked.by_event_time and asked.call.grace:
-        raise InvalidValue(_no_grace(asked.clock, asked.call.grace))
+    if asked.streaming and not asked.by_event_time and asked.call.options.grace:
+        raise InvalidValue(_no_grace(asked.clock, asked.call.options.grace))
 
 
 def _no_grace(clock: Time, grace: int) -> str:
@@ -118,16 +118,16 @@ def _no_grace(clock: Time, grace: int) -> str:
 
 def retained_are_slices(asked: Resolution) -> None:
     """A stream may retain records after their windows only if its state consists of slices."""
-    if asked.streaming and asked.call.retain:
+    if asked.streaming and asked.call.options.retain:
         asked.support.check_retain(asked.trees)
 
 
 def idleness_is_of_event_time(asked: Resolution) -> None:
     """On a stream, `idle` requires event time."""
-    if asked.streaming and not asked.by_event_time and asked.call.idle:
+    if asked.streaming and not asked.by_event_time and asked.call.options.idle:
         raise InvalidValue(
             f"`idle` closes windows while no record moves the watermark, and there is none {asked.clock.value}; got "
-            f"{show(asked.call.idle)}. Leave it out."
+            f"{show(asked.call.options.idle)}. Leave it out."
         )
 
 
@@ -181,13 +181,13 @@ def _reserved(asked: Resolution) -> tuple[str, ...]:
     the time columns of all windows and the columns of all triggers that fire again are reserved.
     """
     found = (*asked.window.columns, *asked.trigger.columns)
-    if asked.call.late == COUNTS:
+    if asked.call.options.late == COUNTS:
         return found
     return (*found, LATE, *TIMES, *(FIRING if asked.trigger.columns else ()))
 
 
 def _by_late(asked: Resolution) -> str:
-    return "" if asked.call.late == COUNTS else ", or one that `.late(...)` reserves"
+    return "" if asked.call.options.late == COUNTS else ", or one that `.late(...)` reserves"
 
 
 def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
@@ -251,7 +251,7 @@ def times_of_results_are_given(asked: Resolution) -> None:
 
 def keys_of_late_records_differ_from_their_columns(asked: Resolution) -> None:
     """A late record contains its input columns, so a computed key must not have the name of one of them."""
-    for key in asked.keys if asked.call.late == RECORDS else ():
+    for key in asked.keys if asked.call.options.late == RECORDS else ():
         if key.name != key.source and key.name in asked.columns:
             raise InvalidValue(
                 f'with `.late("records")` the key `{key.name}`, computed as `{key.source}`, and the column '
@@ -261,7 +261,7 @@ def keys_of_late_records_differ_from_their_columns(asked: Resolution) -> None:
 
 def columns_of_late_records_differ_from_their_tag(asked: Resolution) -> None:
     """No input column of a late record may have the name of the tag column."""
-    if asked.call.late == RECORDS and _first(asked, _among((LATE,), asked.columns)):
+    if asked.call.options.late == RECORDS and _first(asked, _among((LATE,), asked.columns)):
         raise InvalidValue(
             f'with `.late("records")` a column cannot be called `{LATE}`, as late records have a column of that name. '
             "Rename it."
@@ -273,7 +273,7 @@ def columns_of_late_records_differ_from_their_tag(asked: Resolution) -> None:
 
 def windows_that_keep_partials_have_some(asked: Resolution) -> None:
     """Windows that store partials must not have eager results."""
-    wanted = asked.call.tree
+    wanted = asked.call.options.tree
     eager = [k.label for k in asked.kernels if wanted == EAGER or k.aggregate.eager or k.aggregate.combine is None]
     if asked.window.keeps and eager:
         raise InvalidValue(
@@ -285,9 +285,9 @@ def trees_suit_their_results(asked: Resolution) -> None:
     """Each result must provide the functions that its tree needs; see `OF_TREES`."""
     for shape in map(asked.shape.over, asked.families):
         for each in asked.kernels:
-            if asked.call.tree != EAGER and not each.aggregate.eager:
+            if asked.call.options.tree != EAGER and not each.aggregate.eager:
                 for rule in OF_TREES:
-                    rule(each, shape.family, asked.call.tree)
+                    rule(each, shape.family, asked.call.options.tree)
 
 
 def tree_has_combine(each: Kernel, family: Family, wanted: str) -> None:
@@ -345,8 +345,8 @@ def windows_of_streams_are_not_shorter_than_the_watermark(asked: Resolution) -> 
 
 def grace_is_not_shorter_than_the_watermark(asked: Resolution) -> None:
     """A grace must not be shorter than the resolution of the watermark."""
-    if asked.streaming and asked.window.by_time and 0 < asked.call.grace < 1000:
-        raise InvalidValue(f"`grace` {_SHORT} {show(asked.call.grace)}.")
+    if asked.streaming and asked.window.by_time and 0 < asked.call.options.grace < 1000:
+        raise InvalidValue(f"`grace` {_SHORT} {show(asked.call.options.grace)}.")
 
 
 def windows_that_never_close_bound_their_results(asked: Resolution) -> None:
@@ -376,7 +376,7 @@ def windows_that_overlap_bound_their_results(asked: Resolution) -> None:
 
 def late_firings_have_grace(asked: Resolution) -> None:
     """Late firings require a grace, during which delayed records are accepted."""
-    if asked.streaming and asked.trigger.fires_late and not asked.call.grace:
+    if asked.streaming and asked.trigger.fires_late and not asked.call.options.grace:
         raise InvalidValue(
             f"{asked.trigger} needs time in which delayed records are accepted, and there is no grace. "
             'Say how long, for example `.grace("10 minutes")`.'

@@ -99,12 +99,12 @@ class WindowOperator(StatefulProcessor):
 
     def __init__(self, execution_plan: ExecutionPlan, query: Query, fingerprint: Fingerprint):
         self.execution_plan, self.fingerprint, self.needs_timer = execution_plan, fingerprint, query.needs_timer
-        self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
+        self.options, self.late_columns = query.options, query.late_columns
         self.packed = Packed(query.flat)
         self.by_clock, self.reads_clock, self.time = query.by_clock, query.reads_clock, query.clock
-        self.delay, self.idle = query.delay, query.idle
+        self.delay = query.delay
         self.calling, self.remembers = FunctionCalls(query.then, query.nesting), query.remembers
-        signals, has_numbers = query.trigger.signals, query.trigger.number is not None
+        signals, has_numbers = query.options.trigger.signals, query.options.trigger.number is not None
         stage = execution_plan.first_stage(())
         self.signalled = Signalled(stage, signals, has_numbers) if signals or has_numbers else None
 
@@ -148,7 +148,7 @@ class WindowOperator(StatefulProcessor):
             "no_window": int(table["no_window"].sum()),
         }
         if self.delay is not None:
-            counts |= delay_counts(late.first_ends, bucket.head.watermark, self.delay, self.grace)
+            counts |= delay_counts(late.first_ends, bucket.head.watermark, self.delay, self.options.grace)
         if self.needs_timer and self._now(timerValues) > self._last(bucket):
             # The timer fires in this micro-batch and finds the bucket in memory, so nothing is written before.
             self.open_buckets[key] = bucket
@@ -183,8 +183,8 @@ class WindowOperator(StatefulProcessor):
         if self.open_buckets:
             # With `ttl=` another trigger sets none. Spark itself refuses a checkpoint with another kind of timers.
             raise StateMismatch(
-                f"{self.trigger} fires by timers of buckets, and the query that wrote the checkpoint has set none. "
-                "Go back to its trigger, or start with a new checkpoint."
+                f"{self.options.trigger} fires by timers of buckets, and the query that wrote the checkpoint has set "
+                "none. Go back to its trigger, or start with a new checkpoint."
             )
 
     def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> tuple[list[Any], list[Any]]:
@@ -201,7 +201,7 @@ class WindowOperator(StatefulProcessor):
         return self._opened(self.fingerprint)
 
     def _opened(self, fingerprint: Fingerprint) -> OpenBucket:
-        return self.execution_plan.bucket(self.grace, fingerprint, self.store, self.trigger)
+        return self.execution_plan.bucket(self.options.grace, fingerprint, self.store, self.options.trigger)
 
     def _now(self, timerValues: Any) -> int:  # noqa: N803
         """The current time of timers in milliseconds: the watermark, or the clock of the trigger."""
@@ -226,7 +226,7 @@ class WindowOperator(StatefulProcessor):
         """The times of the micro-batch in microseconds; in processing time, the clock is the watermark too."""
         clock = self._clock(timerValues)
         watermark = clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000
-        return MicroBatchTime(watermark, clock, self.idle)
+        return MicroBatchTime(watermark, clock, self.options.idle)
 
     def _closed(
         self,
@@ -236,7 +236,7 @@ class WindowOperator(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows that a bucket emits; add results, reads, writes and the size of its state to `counts`."""
         results, shape = 0, replace(self.execution_plan.shape, since=bucket.since)
-        states = self.remembers and StoredStates(self.remembers, shape, bucket, self.grace)
+        states = self.remembers and StoredStates(self.remembers, shape, bucket, self.options.grace)
         calling = replace(self.calling, remembered=states.remembered) if states else self.calling
         for windows in bucket.close(self._micro_batch_time(timerValues)):
             results += len(windows)
@@ -251,7 +251,7 @@ class WindowOperator(StatefulProcessor):
     @of_stage(OUTPUT)
     def _flat(self, shape: Shape, head: Header, windows: Windows, calling: FunctionCalls) -> pa.Table:
         at = MicroBatchTime(head.watermark, head.clock)
-        return flat_windows(shape, windows, self.trigger, head.revision, self.execution_plan.wide, at, calling)
+        return flat_windows(shape, windows, self.options.trigger, head.revision, self.execution_plan.wide, at, calling)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
@@ -282,10 +282,10 @@ def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
     """Return all properties of a query on which its stored state depends."""
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
-    time, fixed = query.time or None, query.support.fixed(query.trigger, query.trees)
+    time, fixed = query.time or None, query.support.fixed(query.options.trigger, query.trees)
     states = query.remembers.states.text if query.remembers else ""
     found = fingerprint_of(
-        query.shape, contents, columns, buckets.text, _TIMES[query.clock], time, query.adapt, fixed, states
+        query.shape, contents, columns, buckets.text, _TIMES[query.clock], time, query.options.adapt, fixed, states
     )
     codes = tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels)
     parts, names = query.window.parts, query.window.names
@@ -293,8 +293,8 @@ def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
     return replace(
         found,
         codes=codes,
-        retain=query.retain,
-        trigger=tuple(query.trigger.stored),
+        retain=query.options.retain,
+        trigger=tuple(query.options.trigger.stored),
         labels=query.labels,
         calls=tuple(calls),
     )
@@ -314,9 +314,9 @@ def build(
     is the initial state of the operator, grouped by bucket.
     """
     chosen = query.execution_plan
-    stage = chosen.first_stage(labels, with_records=query.late == RECORDS)
-    has_numbers, has_times = query.trigger.number is not None, query.signal_time is not None
-    stage = wrapped(first_stage(stage, query.trigger.signals, has_numbers, has_times))
+    stage = chosen.first_stage(labels, with_records=query.options.late == RECORDS)
+    has_numbers, has_times = query.options.trigger.number is not None, query.signal_time is not None
+    stage = wrapped(first_stage(stage, query.options.trigger.signals, has_numbers, has_times))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = operator(chosen, query, fingerprint(query, spread))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(

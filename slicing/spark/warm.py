@@ -142,10 +142,10 @@ def check(query: Query, call: Call, history: History) -> None:
             f"records before `until` are told by their time, and {query.window} was given none. Name its column: "
             '`.window(..., time="ts")`.'
         )
-    if query.trigger.ends:
+    if query.options.trigger.ends:
         raise InvalidValue(
-            f"{query.trigger} lets records end sessions, and a history has been merged without them. Use another "
-            "trigger, or start without `warm`."
+            f"{query.options.trigger} lets records end sessions, and a history has been merged without them. Use "
+            "another trigger, or start without `warm`."
         )
     if (history.overlap == KEEP) and (why := query.support.cannot_keep):
         raise InvalidValue(f'`overlap="keep"` {why}')
@@ -157,7 +157,7 @@ def check(query: Query, call: Call, history: History) -> None:
 
 def _check_known(query: Query, history: History) -> None:
     """Raise InvalidValue if an open window begins before the first slice that the table has."""
-    first, known = query.support.history_from(history.until, query.trigger), history.known_from
+    first, known = query.support.history_from(history.until, query.options.trigger), history.known_from
     if first is not None and known is not None and first < known:
         raise InvalidValue(
             f"windows that end after {show_instant(history.until)} begin from {show_instant(first)} on, and the table "
@@ -194,7 +194,7 @@ def past_of(call: Call, history: History) -> Query:
 def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
     """Return the rows of a history before `until` that open windows need, or whose slices are retained."""
     support, time = query.support, F.col(flat.TIME)
-    first = support.history_from(history.until, query.trigger, query.retain)
+    first = support.history_from(history.until, query.options.trigger, query.options.retain)
     counts = F.lit(True) if history.goes_on else time < _instant(query, history, history.until)
     if first is not None and history.of_partials:
         # The first stage refuses a slice that contains `first`: it has records of windows that are needed.
@@ -299,7 +299,7 @@ def build(
     """Return the windows of a stream that starts from a history; see `stream.build` for `query` and what follows it."""
     past = query if history.of_partials else past_of(call, history)
     known = history.known_from
-    retain = query.retain if known is None else min(query.retain, history.until - known)
+    retain = query.options.retain if known is None else min(query.options.retain, history.until - known)
     loading = Loading(history.until, past.execution_plan, retain)
     first_stage: Any = past.execution_plan.first_stage(labels)
     rows = past.records()
@@ -328,7 +328,7 @@ def _of_table(
     families, first = query.shape.family.families, None
     if any(family.assembled == TAILED for family in families):
         # The new state marks these slices as merged; other state would show a merged slice as a separate one.
-        first = tuple(query.support.first_window(family, history.until, query.trigger) for family in families)
+        first = tuple(query.support.first_window(family, history.until, query.options.trigger) for family in families)
     return table.rows(query), table.stage(query.execution_plan, labels, first=first)
 
 

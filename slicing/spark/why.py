@@ -17,7 +17,6 @@ from slicing.spark.lookup import LookupRequest, check, keys_of, session_of, show
 from slicing.spark.query import Query
 from slicing.stages.looking import header_of
 from slicing.stages.support import STARTS
-from slicing.state.format.buckets import Buckets
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.instants import microseconds_of
 
@@ -80,7 +79,6 @@ def why(
     query: Query,
     other: Query | None,
     path: str,
-    buckets: Buckets | None,
     *,
     key: Any,
     start: Any,
@@ -101,7 +99,7 @@ def why(
     look = Look(keys=names, starts=(at, at), other=over)
     of = shown_by(query if other is None else other, query.shape, over)
     question = Question(
-        LookupRequest(query, of, look, buckets), given, at, None if end is None else microseconds_of(end, "`end`")
+        LookupRequest(query, of, look), given, at, None if end is None else microseconds_of(end, "`end`")
     )
     return checkpoint.of_one_batch(lambda at: checkpoint.state(spark, path, at, operator), question.answered, batch)
 

@@ -27,6 +27,7 @@ from scenarios.kind import PARTIALS, RECORDS
 from scenarios.kinds.even import Even
 from scenarios.scenario import Scenario
 
+from slicing.options import Options
 from slicing.stages.support_of import support_of
 from slicing.state import slice_groups
 from slicing.state.format import header
@@ -120,10 +121,8 @@ def fingerprint_of(stream):
         arguments=[[i] for i in range(len(columns))],
         clock=Time.EVENT,
         support=support_of(stream.kind.window),
-        trigger=stream.trigger,
-        adapt="refuse",
+        options=Options(trigger=stream.trigger),
         remembers=None,
-        retain=0,
         labels=(),
         time="",  # these checkpoints do not say it
     )

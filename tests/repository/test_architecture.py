@@ -21,6 +21,7 @@ ROOMS = (
     {"slicing.content", "slicing.tracing"},
     {"slicing.assembly", "slicing.state"},
     {"slicing.triggers", "slicing.process"},
+    {"slicing.options"},
     {"slicing.engines"},
     {"slicing.stages"},
     {"slicing.drawing"},
@@ -156,6 +157,7 @@ ALONE = {
     "slicing.hints",
     "slicing.column_names",
     "slicing.profiling",
+    "slicing.options",
     "slicing.laws",
     "slicing.definition",
     "slicing.grouping",
@@ -194,22 +196,23 @@ PARAGRAPHS = {name for name, path in FILES.items() if path.name == "__init__.py"
 }
 
 
-class _RunTime(ast.NodeTransformer):
-    """Leaves out what is imported for annotations only, and optionally what is imported inside functions."""
+class _Read(ast.NodeTransformer):
+    """Leaves out what is imported inside `functions` or for `annotations` only, unless these are asked for."""
 
-    def __init__(self, functions=True):
-        self.functions = functions
+    def __init__(self, functions=True, annotations=False):
+        self.functions, self.annotations = functions, annotations
 
     def visit_FunctionDef(self, node):
         return self.generic_visit(node) if self.functions else None
 
     def visit_If(self, node):
-        return None if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" else self.generic_visit(node)
+        typing = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return None if typing and not self.annotations else self.generic_visit(node)
 
 
-def imports(source, name, is_package, modules, functions=True):
-    """The modules that `source` imports, also inside `functions`; `from a import b` is a.b if that is in `modules`."""
-    for node in ast.walk(_RunTime(functions).visit(ast.parse(source))):
+def imports(source, name, is_package, modules, **read):
+    """The modules that `source` imports, see `_Read`; `from a import b` is a.b if that is in `modules`."""
+    for node in ast.walk(_Read(**read).visit(ast.parse(source))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -222,9 +225,9 @@ def imports(source, name, is_package, modules, functions=True):
 
 
 @cache
-def imports_of(name, functions=True):
+def imports_of(name, **read):
     path = FILES[name]
-    found = imports(path.read_text(encoding="utf-8"), name, path.name == "__init__.py", FILES, functions)
+    found = imports(path.read_text(encoding="utf-8"), name, path.name == "__init__.py", FILES, **read)
     return sorted(set(found) - {name})
 
 
@@ -302,7 +305,9 @@ def test_imports_point_down(name):
 
 
 def test_no_cycles():
-    graph = {name: {each for each in imports_of(name) if each in FILES and not is_lazy(name, each)} for name in FILES}
+    """No files have to be read together, not even for annotations."""
+    graph = {name: FILES.keys() & imports_of(name, annotations=True) for name in FILES}
+    graph = {name: {each for each in found if not is_lazy(name, each)} for name, found in graph.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -334,6 +339,12 @@ def test_micro_batches_of_ready_made_aggregates_load_none_of_them():
     loaded = ran.stdout.split()
     assert "slicing.engines.sliced.bucket" in loaded
     assert not [name for name in loaded if any(within(name, each) for each in (*DOORS, "slicing.cli"))]
+
+
+def test_imports_for_annotations_are_found():
+    source = "if TYPE_CHECKING:\n    from a.b import Name"
+    assert set(imports(source, "a.c", False, {"a", "a.b"}, annotations=True)) == {"a.b"}
+    assert not set(imports(source, "a.c", False, {"a", "a.b"}))
 
 
 def test_every_file_is_seen():

@@ -36,6 +36,7 @@ from slicing import (
 from slicing.cli.command import FAILED, REFUSED
 from slicing.cli.main import main
 from slicing.engines.looking import Look
+from slicing.options import Options
 from slicing.spark.checkpoint import OnePartition
 from slicing.spark.lookup import LookupRequest
 from slicing.state.format.buckets import Buckets
@@ -492,7 +493,8 @@ def test_few_keys_of_a_checkpoint_of_format_7_are_read_from_all_partitions(bucke
         newest_snapshot=lambda partition: OnePartition(partition, 1),
         buckets=lambda labels, only: SimpleNamespace(toArrow=partial(stored, labels, only)),
     )
-    found = LookupRequest(None, None, Look(keys=keys), Buckets(8))._of_few_partitions(state)
+    query = SimpleNamespace(options=Options(buckets=Buckets(8)))
+    found = LookupRequest(query, None, Look(keys=keys))._of_few_partitions(state)
     assert (found is None) == (buckets == "7")
 
 
