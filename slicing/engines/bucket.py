@@ -67,11 +67,11 @@ class OpenBucket(Protocol):
     def forgotten(self) -> pa.Table:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
 
-    def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, with the records so far. This does not change the state."""
+    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
+        """Yield the windows that are looked up, with the records so far, then those of `Look.unknown`.
 
-    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
-        """Yield the windows that a lookup has `found`, then those that it names and that are not whole."""
+        This does not change the state.
+        """
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""
@@ -120,10 +120,6 @@ class Around:
     def forgotten(self) -> pa.Table:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
         return self.engine.forgotten()
-
-    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
-        """Yield the windows that a lookup has `found`, then those that it names and that are not whole."""
-        return self.engine.with_unknown(asked, found)
 
     def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
         """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
@@ -316,13 +312,12 @@ class Bucket:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
         return self.shape.key_schema.empty_table()
 
-    def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, with the records so far. This does not change the state."""
-        raise NotImplementedError
+    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
+        """Yield the windows that are looked up, with the records so far. This does not change the state.
 
-    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
-        """Yield those `found`: records decide which windows there are, or windows that are not open are not kept."""
-        return found
+        None is unknown if records decide which windows there are, or if windows that are not open are not kept.
+        """
+        raise NotImplementedError
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows of one key that are looked up. This does not change the state."""

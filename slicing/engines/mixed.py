@@ -164,9 +164,8 @@ class MixedBucket(SlicedBucket):
             late.mapped(lambda frames: self._joined(frames, WindowPages.alone)).alone,
         )
 
-    def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, with all aggregates."""
-        return self._joined(super().look(asked))
+    def _looked_up(self, asked: Look) -> Iterator[Windows]:
+        return self._joined(super()._looked_up(asked))
 
     @property
     def _looked_up_from(self) -> list[int]:

@@ -46,13 +46,9 @@ class RecutBucket(Around):
         """Return rows in the slices of the checkpoint."""
         return [_moved(each, lambda at: self.held.slice_at(self.query.slice_start(at))) for each in shipped]
 
-    def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, with the records so far. This does not change the state."""
+    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
+        """Yield the windows that are looked up, then those that are unknown. This does not change the state."""
         return self.engine.look(self._recut(asked))
-
-    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
-        """Yield the windows that a lookup has `found`, then those that it names and that are not whole."""
-        return self.engine.with_unknown(self._recut(asked), found)
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows that are looked up. This does not change the state."""

@@ -15,7 +15,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.engines.bucket import Around, OpenBucket
-from slicing.engines.looking import Look, Pieces, StoredSlices
+from slicing.engines.looking import Look, Pieces, StoredSlices, Unknown
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import REFUSE, Fingerprint
 from slicing.state.format.header import SAME, Header, known_since
@@ -116,10 +116,10 @@ class SharedFields(Around):
         windows = self.engine.close(at)
         return map(self.grouped.windows, windows) if self.of_groups else windows
 
-    def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows of results that are looked up."""
-        windows = self.engine.look(asked)
-        return map(self.grouped.windows, windows) if self.of_groups else windows
+    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
+        """Yield the windows of results that are looked up, then those that are unknown."""
+        for found in self.engine.look(asked):
+            yield self.grouped.windows(found) if self.of_groups and isinstance(found, Windows) else found
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the slices of the windows that are looked up, with the partials of results."""

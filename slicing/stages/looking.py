@@ -196,9 +196,8 @@ class LookUp:
 
     def rows(self, bucket: OpenBucket, label: int = 0) -> Iterator[pa.Table]:
         """Yield the flat rows of the windows of a bucket, then rows of nulls for windows that it does not know."""
-        watermark, found = bucket.head.watermark, bucket.look(self.look)
-        shape = replace(self.shape, since=bucket.since)
-        for each in bucket.with_unknown(self._within(label), found) if self.look.unknown else found:
+        watermark, shape = bucket.head.watermark, replace(self.shape, since=bucket.since)
+        for each in bucket.look(self._within(label) if self.look.unknown else self.look):
             if isinstance(each, Unknown):
                 yield self._nulls(shape, each, watermark)
                 continue

@@ -447,7 +447,7 @@ def not_known(made, asked, window):
     """The windows that are named and not known, by (key, start, end), with the time from which they are."""
     bucket, family = made.bucket(), window.family.over(made.families[0].cut)
     asked = replace(asked, other=Other((family,)), unknown=True)
-    found = bucket.with_unknown(asked, bucket.look(asked))
+    found = bucket.look(asked)
     return {
         (key, start // MS, end // MS): known // MS
         for each in found
@@ -550,7 +550,7 @@ def test_lookups_hold_no_window_that_they_have_returned(monkeypatch):
                 held.append([weakref.ref(each) for each in (one.windows, one.keys, *one.aligned)])
                 yield one
 
-    monkeypatch.setattr(bucket, "look", lambda asked, look=bucket.look: seen(look(asked)))
+    monkeypatch.setattr(bucket, "_looked_up", lambda asked, look=bucket._looked_up: seen(look(asked)))
     look, plan = Look(keys=KEYS, starts=LAST_SECONDS, unknown=True), (query.execution_plan, query.fingerprint)
     for table in LookUp(*plan, query.emission, 0, query.shape, True, True, None, look, {}).rows(bucket):
         if 9 in table["k0"].to_pylist():

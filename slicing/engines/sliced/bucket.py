@@ -177,7 +177,15 @@ class SlicedBucket(Bucket):
         """Which records the bucket has, and at which edges they are separate."""
         return self.merged.coverage
 
-    def look(self, asked: Look) -> Iterator[Windows]:
+    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
+        """Yield the windows that are looked up, then those that are unknown."""
+        if not asked.unknown:
+            return self._looked_up(asked)
+        newest = -FOREVER if self.head.newest is None else self.head.newest
+        at = self._lookups if asked.other is None else self._lookups.of(asked.other)
+        return UnknownWindows(at, asked, newest, self.slices.stored).after(self._looked_up(asked))
+
+    def _looked_up(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, from the stored slices. Wide rows are those that would be emitted."""
         frames = self._lookups.look(asked, self.slices.stored)
         if self._lacking is None or asked.incomplete or asked.other is not None:
@@ -185,12 +193,6 @@ class SlicedBucket(Bucket):
         (leading,) = self.leading
         aligned = [each.state for each in leading.aligned_families]
         return of_something(hidden(frame, leading.state, aligned) for frame in frames)
-
-    def with_unknown(self, asked: Look, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
-        """Yield the windows that a lookup has `found`, then those that it names and that are not whole."""
-        newest = -FOREVER if self.head.newest is None else self.head.newest
-        at = self._lookups if asked.other is None else self._lookups.of(asked.other)
-        return UnknownWindows(at, asked, newest, self.slices.stored).after(found)
 
     @property
     def _lacking(self) -> int | None:
