@@ -54,7 +54,7 @@ class Definition:
     _query: Query | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        from slicing.spark.resolve import check_defined, resolve
+        from slicing.spark.rules import check_defined, resolve
 
         call = self._call()
         if call.frame is None and self.declared is None:

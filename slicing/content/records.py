@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
@@ -122,3 +123,14 @@ def decode_records(shape: Shape, data: bytes) -> Records:
     slices, times = (np.asarray(table[name].combine_chunks()) for name in ("slice", "time"))
     values = [column.combine_chunks() for column in table.columns[first:]]
     return Records(slices, times, table.select(range(2, first)), values)
+
+
+def sorted_by(column: pa.Array) -> Array:
+    """Return the rows in the order in which Spark sorts a column: nulls first, NaN last, equal values as before."""
+    if pa.types.is_floating(column.type):
+        # Arrow would put NaN next to nulls, and would distinguish -0.0 from 0.0.
+        rows = np.argsort(np.asarray(column.fill_null(0.0)), kind="stable")
+    else:
+        rows = np.asarray(pc.sort_indices(column)).astype(np.int64)
+    valid = np.asarray(column.is_valid())
+    return rows[np.argsort(valid[rows], kind="stable")]

@@ -21,7 +21,7 @@ from slicing.spark.bounded import rows_of
 from slicing.spark.call import Call
 from slicing.spark.ddl import struct_of
 from slicing.spark.query import Query
-from slicing.spark.resolve import resolve_history
+from slicing.spark.rules import resolve_history
 from slicing.spark.task import InTask
 from slicing.spark.warm import DROP, History, needed, past_of
 from slicing.stages import flat

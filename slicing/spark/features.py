@@ -31,7 +31,7 @@ from slicing.spark.bounded import rows_of
 from slicing.spark.call import Call
 from slicing.spark.query import Query
 from slicing.spark.resolution import output_names
-from slicing.spark.resolve import resolve
+from slicing.spark.rules import resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
 from slicing.spark.task import InTask
 from slicing.stages import flat

@@ -27,7 +27,7 @@ from slicing.spark.bounded import assembled
 from slicing.spark.call import Call
 from slicing.spark.columns import quoted
 from slicing.spark.query import Query
-from slicing.spark.resolve import resolve
+from slicing.spark.rules import resolve
 from slicing.stages import flat
 from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.of_partials import OfPartials

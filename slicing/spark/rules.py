@@ -1,4 +1,4 @@
-"""The rules that the call of a windowed aggregation must obey; `RULES` lists them in the order of application."""
+"""The rules of the call of a windowed aggregation, `RULES` in the order of application, and its resolution by them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.records import KeptRecords
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
 from slicing.errors import InvalidValue
+from slicing.spark.call import Call
 from slicing.spark.columns import check_time_type
 from slicing.spark.late import LATE, TIMES
-from slicing.spark.query import EMISSION, Time
-from slicing.spark.resolution import Draft, Resolution
+from slicing.spark.query import EMISSION, Query, Time
+from slicing.spark.resolution import Draft, OfHistory, Resolution
 from slicing.spark.watermarks import check_watermark
 from slicing.stages.support_of import support_of
 from slicing.triggers.emission import ON_CLOSE
@@ -459,3 +460,26 @@ OF_TREES: tuple[Callable[[Kernel, Family, str], None], ...] = (
     two_layers_have_invert,
 )
 """The rules of a result that is not eager: its kernel, the family of its windows, and the tree in the call."""
+
+
+def resolve(call: Call) -> Query:
+    """Return the query of a call. Raises InvalidValue or InvalidType for the first rule that it breaks."""
+    resolution = Resolution(call)
+    for rule in RULES:
+        rule(resolution)
+    return resolution.query()
+
+
+def resolve_history(call: Call) -> Query:
+    """Return the query of a stream's call over its history. Raises InvalidValue or InvalidType."""
+    resolution = OfHistory(call)
+    for rule in RULES_OF_HISTORIES:
+        rule(resolution)
+    return resolution.query()
+
+
+def check_defined(call: Call) -> None:
+    """Check a call without a DataFrame. Raises InvalidValue or InvalidType for the first rule that it breaks."""
+    draft = Draft(call)
+    for rule in RULES_OF_DRAFTS:
+        rule(draft)

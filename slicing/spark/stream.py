@@ -6,6 +6,8 @@ or without data. So each bucket sees every watermark and knows that of the previ
 
 from __future__ import annotations
 
+import io
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -27,13 +29,12 @@ from slicing.engines.lifecycle import restart_idle
 from slicing.errors import StateMismatch
 from slicing.profiling import OUTPUT, READ, WRITE, of_stage
 from slicing.spark.ddl import struct_of
-from slicing.spark.driver_worker import silence
 from slicing.spark.late import LateColumns
 from slicing.spark.packing import frame_of
 from slicing.spark.query import Query, Time
 from slicing.spark.task import InTask
-from slicing.stages.delays import delay_counts
 from slicing.stages.execution_plan import ExecutionPlan, not_before
+from slicing.stages.metrics import delay_counts
 from slicing.stages.output import (
     FRAME_BYTES,
     flat_late_partials,
@@ -52,6 +53,8 @@ from slicing.triggers.lateness import RECORDS, Late, RefusedRows
 from slicing.triggers.trigger import MicroBatchTime
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
+_DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
+"""The process on the driver in which Spark asks a stateful operator for its state, once a start."""
 # Types instead of DDL text: each task would ask the JVM twice per micro-batch to parse the text.
 _PAGE, _VALUE = (StructType().add(name, "string") for name in ("page", "value"))
 
@@ -110,7 +113,7 @@ class WindowOperator(StatefulProcessor):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        silence()
+        _silence()
 
     @property
     def time_mode(self) -> str:
@@ -276,6 +279,13 @@ class WindowOperator(StatefulProcessor):
     @of_stage(OUTPUT)
     def _frame(self, table: pa.Table) -> pd.DataFrame:
         return frame_of(self.packed.rows(table))
+
+
+def _silence() -> None:
+    """Drop what this process prints if it is that one; it prints for developers of Spark, past all settings of logs."""
+    started = getattr(sys.modules["__main__"], "__spec__", None)
+    if started is not None and started.name == _DRIVER_WORKER:
+        sys.stdout = io.StringIO()
 
 
 def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:

@@ -31,7 +31,7 @@ from slicing.spark.call import Call
 from slicing.spark.ddl import struct_of
 from slicing.spark.partials import PartialsTable, paths_of
 from slicing.spark.query import Query, Time
-from slicing.spark.resolve import resolve_history
+from slicing.spark.rules import resolve_history
 from slicing.spark.task import InTask
 from slicing.stages import flat
 from slicing.stages.execution_plan import ExecutionPlan

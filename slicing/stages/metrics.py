@@ -1,9 +1,9 @@
-"""The names of the metrics that a query observes."""
+"""The metrics that a query observes: their names, and the histogram of the required delays of new records."""
 
 from __future__ import annotations
 
 from slicing.profiling import STAGES
-from slicing.triggers.required_delay import BOUNDS
+from slicing.triggers.required_delay import BOUNDS, FirstEnds, counted, required_delays
 
 METRICS = "slicing: "
 """The prefix of the names of all observed metrics."""
@@ -40,3 +40,15 @@ MAXIMA = (*EXTENT, LONGEST_DELAY)
 """The metrics that are the maximum over buckets; all others are sums."""
 CAUSES = {name: cause for cause, name in enumerate((*COUNTERS, *TIMERS, LONGEST_DELAY, *DELAYS, *OF_WARM_STARTS))}
 """The numbers by which flat rows identify the counters."""
+
+
+def delay_counts(first: FirstEnds, watermark: int, delay: int, grace: int) -> dict[str, int]:
+    """Return the record counts by required delay, by the names in `DELAYS`, and the longest required delay.
+
+    All times are in microseconds. Empty without new records.
+    """
+    if not len(first.records):
+        return {}
+    required = required_delays(first, watermark, delay, grace)
+    counts = dict(zip(DELAYS, counted(required, first.records).tolist(), strict=True))
+    return counts | {LONGEST_DELAY: int(required.max())}

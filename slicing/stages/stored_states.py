@@ -29,10 +29,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.fields import Field, arrow_type
-from slicing.content.block import Block, Shape, concat, encode_keys
+from slicing.aggregates.records import RecordKernel, kept_records
+from slicing.content.block import Block, Shape, concat, encode_keys, order
 from slicing.content.memory import newest
-from slicing.content.states import state_rows, with_states
 from slicing.engines.bucket import OpenBucket
 from slicing.process.context import Context, Span
 from slicing.process.function import WindowFunction
@@ -73,7 +74,7 @@ class StoredStates:
         self.no_key, self.families = shape.keys[0].name == NO_KEY, shape.family.families
         self.sides = {OF_KEY: (_AT, *states.key), OF_WINDOW: (_AT, _START, *states.window)}
         self.shapes = {
-            side: with_states(shape, [field.kind for field in fields]) for side, fields in self.sides.items()
+            side: _with_states(shape, [field.kind for field in fields]) for side, fields in self.sides.items()
         }
         self.remembered = FunctionStates(states, self._read)
         known, self._own = bucket.head.parameters, {GRACE: grace, KEY_TTL: states.key_ttl}
@@ -201,7 +202,7 @@ class StoredStates:
         columns = [
             pa.array([row[i] for row in rows], arrow_type(field.kind)) for i, field in enumerate(self.sides[side])
         ]
-        return state_rows(shape, index, codes, names, columns)
+        return _state_rows(shape, index, codes, names, columns)
 
     def _values(self, side: str, at: OfWindow) -> tuple[object, ...]:
         row = self.remembered.keys.get(at[:2]) if side == OF_KEY else self.remembered.windows.get(at)
@@ -223,3 +224,27 @@ def _table(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:
     return pa.table(
         [pa.array(list(column), type_) for column, type_ in zip(columns, schema.types, strict=True)], schema=schema
     )
+
+
+class _StatesKernel(RecordKernel):
+    """The kernel of states: of rows with equal place and key, the newest one replaces the older ones."""
+
+    def joined(self, partials: Partials, dictionary: pa.Array | None, starts: Array) -> tuple[Partials, pa.Array]:
+        """Return the last row of each run."""
+        assert dictionary is not None
+        last = partials[0][np.append(starts[1:], len(partials[0])) - 1] if len(starts) else partials[0][:0]
+        return [last, last + 1], dictionary
+
+
+def _with_states(shape: Shape, kinds: Sequence[str]) -> Shape:
+    """Return the shape of rows of states with the same keys, and with values of these types."""
+    fields = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
+    return shape.select(()).with_marks(_StatesKernel("states", kept_records(fields, None)))
+
+
+def _state_rows(shape: Shape, places: Array, keys: Array, names: pa.Table, columns: Sequence[pa.Array]) -> Block:
+    """Return rows of states as a block, sorted by place and key. `columns` has a column for each value."""
+    partials, dictionary = shape.kernels[0].singles(columns) or ([], None)
+    rows, _ = order(places, keys)
+    ones = np.ones(len(places), dtype=np.int64)
+    return Block(places, keys, names, ones, [partials], [dictionary]).take(rows)

@@ -22,7 +22,7 @@ from scenarios.scenario import Scenario, records_of
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.assembly.ranges import row_runs as ranges
-from slicing.content.ordering import sorted_by
+from slicing.content.records import sorted_by
 from slicing.engines.counting import contents as counted
 from slicing.engines.counting.bucket import all_counted
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch

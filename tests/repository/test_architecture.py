@@ -101,7 +101,6 @@ INSIDE = {
         {
             "slicing.stages.preaggregate",
             "slicing.stages.firings",
-            "slicing.stages.delays",
             "slicing.stages.not_before",
             "slicing.stages.packed",
         },
@@ -123,7 +122,6 @@ INSIDE = {
     "slicing.spark": (
         {
             "slicing.spark.bytecode",
-            "slicing.spark.driver_worker",
             "slicing.spark.task",
             "slicing.spark.ddl",
             "slicing.spark.versions",
@@ -145,7 +143,6 @@ INSIDE = {
         {"slicing.spark.query"},
         {"slicing.spark.spine", "slicing.spark.resolution"},
         {"slicing.spark.rules"},
-        {"slicing.spark.resolve"},
         {"slicing.spark.stream", "slicing.spark.bounded"},
         {"slicing.spark.features", "slicing.spark.lookup", "slicing.spark.partials"},
         {"slicing.spark.profiling", "slicing.spark.warm", "slicing.spark.why", "slicing.spark.lookup_partials"},

@@ -58,7 +58,7 @@ def run(family, slices, micro_batches, count):
         arguments = [[case.argument(pa.array(values))] for case in chosen]
         block = from_records(shape, family.slice_at(times), codes, names, arguments)
         bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store)
-        reads, fired = store.reads, bucket.head.next_to_fire
+        reads, fired = store.reads, bucket.head.families[0].next_to_fire
         bucket.accept([block])
         list(bucket.close(moment(now // 1000)))
         figures.encoded += len(encode_text(shape, block))
@@ -66,7 +66,7 @@ def run(family, slices, micro_batches, count):
         figures.written += len(store.text)
         figures.pages.append(len(store.pages))
         figures.bytes.append(sum(map(len, store.pages.values())))
-        if bucket.head.next_to_fire > fired:
+        if bucket.head.families[0].next_to_fire > fired:
             figures.pages_read.append(store.reads - reads)
     figures.written += store.bytes_written
     return figures, shape, store, bucket.head
@@ -101,7 +101,7 @@ def keys_in_state(shape, store, head):
 def check_idle(shape, store, head):
     """Of the keys that live for one window length only those of open windows are left."""
     family = shape.family
-    oldest = family.window_start(head.next_to_fire) // family.size
+    oldest = family.window_start(head.families[0].next_to_fire) // family.size
     keys = keys_in_state(shape, store, head)
     assert len(keys) > KEYS, "some of two lives"
     assert all((key - KEYS) // KEYS >= oldest for key in keys if key >= KEYS and key % 2)

@@ -112,7 +112,7 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
         one.step(records, int(one.family.slice_start(first)) // 1000, now=first)
         head = one.bucket().head
         spans = [key * head.layout["stripe"] + cut[1] for key, each in head.slice_groups.items() for cut in each.cuts]
-        ahead += max(spans, default=0) > one.family.entered(head.next_to_fire)
+        ahead += max(spans, default=0) > one.family.entered(head.families[0].next_to_fire)
     assert ahead > 5
     one.drain()
 
@@ -672,11 +672,13 @@ def test_corrections_begin_and_end_on_a_live_state():
     for index in range(20):
         one.step(evenly(one.family, [index, max(0, index - 9)], 2), index)
     bucket = one.bucket()
-    first_accepting, next_to_fire = bucket.head.first_accepting, bucket.head.next_to_fire
+    family = bucket.head.families[0]
+    first_accepting, next_to_fire = family.first_accepting, family.next_to_fire
     assert first_accepting < next_to_fire
     one.change(on_close())
     plain = one.bucket()
-    assert plain.head.first_accepting == plain.head.next_to_fire == next_to_fire, "what went out is closed"
+    now = plain.head.families[0]
+    assert now.first_accepting == now.next_to_fire == next_to_fire, "what went out is closed"
     late = plain.accept(shipped(one, evenly(one.family, [first_accepting], 1)))
     assert late.all == 1
 

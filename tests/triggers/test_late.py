@@ -199,7 +199,7 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
     rng = np.random.default_rng(seed)
     bucket = Scenario(Even.of(30, 1), on_close(), results=("sum",)).bucket()
     head, length = bucket.head, bucket.slices.slice_groups.length
-    head.next_to_fire = int(rng.integers(0, 200))
+    head.families[0].next_to_fire = int(rng.integers(0, 200))
 
     def spans(low, high, count):
         firsts = sorted(rng.integers(low, high, count).tolist())
@@ -216,7 +216,7 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
             [[*cut, 1, 0] for cut in cuts], [[0, *span, 0, 0] for span in whole[len(cuts) :]]
         )
         slices |= {i for span in whole for i in range(*span)}
-    slices = {i for i in slices if i >= head.next_to_fire}
-    windows = {w for i in slices for w in range(i - 29, i + 1) if w >= head.next_to_fire}
+    slices = {i for i in slices if i >= head.families[0].next_to_fire}
+    windows = {w for i in slices for w in range(i - 29, i + 1) if w >= head.families[0].next_to_fire}
     opened = max(windows) - min(windows) + 1 if windows else 0
     assert bucket.extent() == {"open_windows": opened, "slices": len(slices)}

@@ -25,8 +25,7 @@ from slicing.assembly.ranges.merging import by_code, by_start, sorted_rows
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, concat, empty, encode_keys
 from slicing.content.folding import reduced
-from slicing.content.ordering import sorted_by
-from slicing.content.records import Records, joined
+from slicing.content.records import Records, joined, sorted_by
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.counting.contents import Content
 from slicing.engines.counting.record_counts import RecordCounts, heads, put_origin, with_origin, without_origin

@@ -381,33 +381,6 @@ class Header:
     # Shortcuts for engines with a single family.
 
     @property
-    def next_to_fire(self) -> int:
-        """Return the next window to fire."""
-        return self.families[0].next_to_fire
-
-    @next_to_fire.setter
-    def next_to_fire(self, window: int) -> None:
-        self.families[0].next_to_fire = window
-
-    @property
-    def first_accepting(self) -> int:
-        """Return the first window that accepts records."""
-        return self.families[0].first_accepting
-
-    @first_accepting.setter
-    def first_accepting(self, window: int) -> None:
-        self.families[0].first_accepting = window
-
-    @property
-    def retained_from(self) -> int:
-        """Return the first window whose slices are all retained."""
-        return self.families[0].retained_from
-
-    @retained_from.setter
-    def retained_from(self, window: int) -> None:
-        self.families[0].retained_from = window
-
-    @property
     def nodes(self) -> int | None:
         """Return the next window that the cached nodes can assemble, None if there are no nodes."""
         return self.families[0].nodes
