@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from slicing.drawing import Display
+from slicing.drawing import Display, lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,14 +56,8 @@ def reporting_alive(what: str) -> Iterator[None]:
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
     """Print rows in aligned columns, numbers aligned to the right."""
-    table = [[visible(cell) for cell in row] for row in (names, *rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in [table[0], ["-" * width for width in widths], *table[1:]]:
-        aligned = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(cells, widths, numeric, strict=True)
-        )
-        print("  ".join(aligned).rstrip(), flush=True)
+    for line in lines([[visible(cell) for cell in row] for row in (names, *rows)], numeric, ruled=True):
+        print(line, flush=True)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from slicing.cli.command import FAILED, REFUSED
 from slicing.cli.console import complain, visible
 from slicing.cli.messages import failure
 from slicing.definition import Definition
+from slicing.drawing import lines
 from slicing.errors import InvalidType, InvalidValue, excerpt, raised
 from slicing.windows.sets import windows_of_call
 from slicing.windows.time.instants import microseconds_of
@@ -304,11 +305,9 @@ def _one_key(names: Sequence[str], keys: DataFrame | None) -> Any:
 
 
 def _table(found: DataFrame, limit: int) -> str:
-    from slicing.explain import aligned
-
     rows = found.limit(limit + 1).collect()
-    lines = aligned([found.columns, *[[_cell(value) for value in row] for row in rows[:limit]]])
-    return "\n".join([*lines, *([f"more than {limit}: add --limit"] if len(rows) > limit else [])])
+    shown = lines([found.columns, *[[_cell(value) for value in row] for row in rows[:limit]]], right=True)
+    return "\n".join([*shown, *([f"more than {limit}: add --limit"] if len(rows) > limit else [])])
 
 
 def _cell(value: Any) -> str:

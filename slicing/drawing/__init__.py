@@ -7,7 +7,7 @@ fonts, scripts or files, so that a page, a notebook and a repository show it ali
 from typing import TYPE_CHECKING, Any
 
 from slicing.drawing.amounts import counted, duration, exact_duration, number, percent, size
-from slicing.drawing.html import bars, pictured, table
+from slicing.drawing.tables import bars, lines, pictured, table
 from slicing.drawing.terminal import Display
 from slicing.drawing.windows import picture
 
@@ -20,6 +20,7 @@ __all__ = [
     "counted",
     "duration",
     "exact_duration",
+    "lines",
     "number",
     "percent",
     "picture",

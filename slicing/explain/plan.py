@@ -12,7 +12,7 @@ from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.sharing import Sharing
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.content.block import Shape
-from slicing.drawing import counted, number, pictured
+from slicing.drawing import counted, lines, number, pictured
 from slicing.errors import InvalidValue
 from slicing.explain.coefficients import Coefficients
 from slicing.explain.costs import MERGING, Cost, Costs
@@ -581,6 +581,4 @@ def size_of(count: int) -> str:
 
 def columns(rows: list[tuple[str, ...]]) -> str:
     """Return rows as text in aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(lines(rows))

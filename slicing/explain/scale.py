@@ -13,7 +13,7 @@ from typing import Protocol
 from slicing.assembly.partitions import PARTITION_BYTES
 from slicing.content.block import Shape
 from slicing.content.sizes import ASSEMBLY_BYTES
-from slicing.drawing import duration, size, table
+from slicing.drawing import duration, lines, size, table
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.explain.coefficients import Coefficients, known
 from slicing.explain.costs import Cost
@@ -220,8 +220,7 @@ class Scale:
         return [f"coefficients: {self.coefficients.machine}", *([too_large] if limit.share > 1 else [])]
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.rows) + 2
-        return "\n".join([*(f"{name:{width}}{text}" for name, text in self.rows), *self._notes])
+        return "\n".join([*lines(self.rows), *self._notes])
 
     def _repr_html_(self) -> str:
         """The same as an HTML table, for notebooks."""

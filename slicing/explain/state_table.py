@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import TypeVar
 
-from slicing.drawing import table
+from slicing.drawing import lines, table
 from slicing.state.format.header import PER_GROUP, SAME, Header, covered
 from slicing.state.format.list_names import COUNTS, KEYS, MEMORY, PENDING, STATE, VALUES
 from slicing.state.format.result_texts import result_text
@@ -161,13 +161,12 @@ class StateTable:
         return [(name, text) for name, text in found if text]
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.facts) + 2
-        lines = [f"{name:{width}}{text}" for name, text in self.facts]
-        return "\n".join([*lines, "", *aligned([_COLUMNS, *self._rows()]), *self._more(), *self._keys()])
+        buckets = lines([_COLUMNS, *self._rows()], right=True)
+        return "\n".join([*lines(self.facts), "", *buckets, *self._more(), *self._keys()])
 
     def _keys(self) -> list[str]:
         rows = [each.cells for each in self.largest_keys]
-        return ["", *aligned([_OF_KEYS, *rows])] if rows else []
+        return ["", *lines([_OF_KEYS, *rows], right=True)] if rows else []
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [bucket.cells for bucket in self.largest[:MOST_SHOWN]]
@@ -180,12 +179,6 @@ class StateTable:
         more = "".join(f"<p>{escape(line)}</p>" for line in self._more())
         keys = table(_OF_KEYS, [each.cells for each in self.largest_keys]) if self.largest_keys else ""
         return f"{table(('state', ''), self.facts)}{table(_COLUMNS, self._rows())}{more}{keys}"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows as lines of text, with cells aligned to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def facts_of(head: Header) -> dict[str, object]:

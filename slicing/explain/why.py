@@ -14,10 +14,9 @@ from slicing.aggregates.arrays import Partials
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.results import is_single
 from slicing.content.block import Block, Shape
-from slicing.drawing import table
+from slicing.drawing import lines, table
 from slicing.engines.looking import Pieces
 from slicing.errors import shortened
-from slicing.explain.state_table import aligned
 from slicing.windows.time.durations import show_instant
 
 MOST_SHOWN = 100
@@ -108,11 +107,8 @@ class Why:
         return [(name, text) for name, text in found if text]
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.facts) + 2
-        lines = [f"{name:{width}}{text}" for name, text in self.facts]
-        for head, rows in self._tables():
-            lines += ["", *aligned([head, *rows])]
-        return "\n".join([*lines, *self._more()])
+        tables = (line for head, rows in self._tables() for line in ("", *lines([head, *rows], right=True)))
+        return "\n".join([*lines(self.facts), *tables, *self._more()])
 
     def _tables(self) -> list[tuple[Sequence[str], Sequence[Sequence[str]]]]:
         found: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = []

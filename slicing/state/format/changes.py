@@ -83,14 +83,14 @@ class Changes(tuple[Change, ...]):
     def __repr__(self) -> str:
         if not self:
             return "No differences: the query goes on with the checkpoint as it is."
+        from slicing.drawing import lines
+
         head = ("what", "stored", "wanted", "effect", "allowed")
         rows = [
             head,
             *((c.what, c.stored or "-", c.wanted or "-", c.effect, "yes" if c.allowed else "no") for c in self),
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+        return "\n".join(lines(rows, ruled=True))
 
 
 Source = tuple[int, int]

@@ -1,4 +1,4 @@
-"""HTML tables for notebooks; they use the colours of the page, so they are readable in light and dark mode."""
+"""Tables as text, and as HTML for notebooks, which uses the colours of the page and so suits light and dark mode."""
 
 from __future__ import annotations
 
@@ -7,6 +7,28 @@ from html import escape
 
 BARS = " ▁▂▃▄▅▆▇█"
 _CELL = "padding:2px 10px;text-align:{};white-space:nowrap;font-variant-numeric:tabular-nums"
+
+
+def lines(rows: Iterable[Sequence[str]], right: bool | Sequence[bool] = False, ruled: bool = False) -> list[str]:
+    """Return rows as lines of text in aligned columns, with a line of dashes below the first row if `ruled`.
+
+    `right` says whether columns are aligned to the right, all alike or each.
+
+    >>> print(*lines([("user", "n"), ("ada", "12")], right=[False, True], ruled=True), sep="\\n")
+    user   n
+    ----  --
+    ada   12
+    """
+    cells = [*rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if ruled:
+        cells.insert(1, ["-" * width for width in widths])
+    sides = [right] * len(widths) if isinstance(right, bool) else right
+    return ["  ".join(map(_put, row, widths, sides)).rstrip() for row in cells]
+
+
+def _put(cell: str, width: int, right: bool) -> str:
+    return cell.rjust(width) if right else cell.ljust(width)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
