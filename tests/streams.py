@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import combinators as C
-from slicing.triggers.early_by_clock import EarlyByClock
+from slicing.triggers.early_waiting import EarlyByClock
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

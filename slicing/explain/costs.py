@@ -16,7 +16,7 @@ from slicing.assembly.choice import EAGER, outer_group_length
 from slicing.drawing import counted
 from slicing.engines.sliced.merging import AT_ONCE
 from slicing.state.pages import FAN_IN
-from slicing.triggers.early_by_count import EarlyByCount
+from slicing.triggers.early_waiting import EarlyByCount
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, PAIRS, TOUCHED, WAITING, Trigger
 from slicing.windows.families.family import RUNNING, TAILED, Family, Regular, regular

@@ -1,13 +1,15 @@
-"""`records=`: fire after a number of new records of a window."""
+"""`records=`: fire after a number of new records of a window, or with `per="key"` of a key in any of its windows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from slicing.aggregates.arrays import Array
 from slicing.triggers.candidates import Candidates, Memory
 from slicing.triggers.condition import Condition
-from slicing.triggers.trigger import MicroBatchTime
+from slicing.triggers.trigger import PER_KEY, MicroBatchTime
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,39 @@ class ByRecords(Condition):
 
     def __repr__(self) -> str:
         return f"records={self.count}, per='window'"
+
+
+@dataclass(frozen=True)
+class ByRecordsOfKey(Condition):
+    """True after every `count` records of a key, for its open windows with new records.
+
+    The remainder of a division counts for the next firing. If another condition fires a window of the key, the count
+    restarts at zero.
+    """
+
+    count: int
+
+    counts_keys = True
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """Ask for the record counts of keys."""
+        return frozenset({PER_KEY})
+
+    @property
+    def meaning(self) -> str:
+        """Return the condition in a few words."""
+        return f"{self.count} more records of the key have come"
+
+    def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
+        """Return the pairs of keys with enough records since counting began: `bool[n]`."""
+        assert pairs.of_key is not None, "the trigger has asked for it"
+        due: Array = pairs.of_key >= self.count
+        return due
+
+    def left(self, counts: Array, own: Array, others: Array) -> Array:
+        """Return the counts for the next firing after firings by this condition or by others: `int64[n]`."""
+        return np.where(others, 0, np.where(own, counts % self.count, counts))
+
+    def __repr__(self) -> str:
+        return f"records={self.count}, per='key'"

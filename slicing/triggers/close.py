@@ -1,11 +1,18 @@
-"""`on_close()`: every window fires once, when it closes; `early(final=True)`: also when bounded input ends."""
+"""Triggers that fire windows when they close: `on_close()`, with or without late firings, and `early(final=True)`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slicing.triggers.trigger import CLOSING, FINAL, Engine, Firing, Trigger
+from slicing.triggers.accumulation import ACCUMULATING, DISCARDING, RETRACTING, Accumulation
+from slicing.triggers.trigger import CLOSING, FINAL, LATE, Engine, Firing, Trigger
+
+_MEANINGS: dict[Accumulation, str] = {
+    ACCUMULATING: "every window at its end, again whenever late records came, until grace is over",
+    RETRACTING: "as corrections, with the result that each one replaces",
+    DISCARDING: "every window at its end, then what late records alone make",
+}
 
 
 @dataclass(frozen=True)
@@ -32,3 +39,37 @@ class OnCloseAndEnd(OnClose):
 
     def __repr__(self) -> str:
         return "early(final=True)"
+
+
+@dataclass(frozen=True)
+class LateFirings(Trigger):
+    """Fires each window at the watermark `end`, and again in each later micro-batch with new records for it."""
+
+    mode: str = ""
+
+    asks = frozenset({CLOSING, LATE})
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """Return the accumulation mode of late firings."""
+        return next(mode for mode in _MEANINGS if mode.option == self.mode)
+
+    @property
+    def meaning(self) -> str:  # type: ignore[override]
+        """Return which windows fire, and when, in one line."""
+        return _MEANINGS[self.accumulation]
+
+    def wait(self, grace: int) -> int:
+        """Return 0: windows fire at their end."""
+        return 0
+
+    def on_records(self, engine: Engine) -> Iterator[Firing]:
+        """Fire the windows that have fired before and have new records."""
+        yield "correction", self.accumulation.rows(engine.late())
+
+    def on_close(self, engine: Engine) -> Iterator[Firing]:
+        """Fire the windows that end."""
+        yield FINAL, engine.closing().results()
+
+    def __repr__(self) -> str:
+        return f"on_close(corrections=True{f', {self.mode}=True' if self.mode else ''})"

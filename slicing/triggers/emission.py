@@ -8,23 +8,18 @@ from slicing.aggregates.aggregate import Input
 from slicing.aggregates.migration_hints import is_column
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.triggers.buffer import Buffer
-from slicing.triggers.by_delay import ByDelay
+from slicing.triggers.by_delay import ByDelay, ByEventDelay
 from slicing.triggers.by_delta import ByDelta
-from slicing.triggers.by_event_delay import ByEventDelay
 from slicing.triggers.by_interval import CLOCK, EVENT, TIMES, ByInterval
-from slicing.triggers.by_records import ByRecords
-from slicing.triggers.by_records_of_key import ByRecordsOfKey
+from slicing.triggers.by_records import ByRecords, ByRecordsOfKey
 from slicing.triggers.by_signal import BySignal
 from slicing.triggers.change import OnChange
-from slicing.triggers.close import OnClose, OnCloseAndEnd
+from slicing.triggers.close import LateFirings, OnClose, OnCloseAndEnd
 from slicing.triggers.condition import Condition
 from slicing.triggers.early import Early
-from slicing.triggers.early_by_clock import EarlyByClock
-from slicing.triggers.early_by_count import EarlyByCount
-from slicing.triggers.late import LateFirings
-from slicing.triggers.latest import OnUpdateLatest
+from slicing.triggers.early_waiting import EarlyByClock, EarlyByCount
 from slicing.triggers.trigger import Trigger
-from slicing.triggers.update import OnUpdate
+from slicing.triggers.update import OnUpdate, OnUpdateLatest
 from slicing.windows.time.durations import Duration, microseconds
 
 WINDOW, KEY = PER = ("window", "key")

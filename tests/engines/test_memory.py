@@ -37,7 +37,7 @@ from slicing.stages import output, preaggregate
 from slicing.state import bucket_cache as state_memory
 from slicing.state import slice_groups
 from slicing.state.store import MemoryStore
-from slicing.triggers.latest import OnUpdateLatest
+from slicing.triggers.update import OnUpdateLatest
 
 SOURCES = cases("rows", "floats", "highest", "joined")
 

@@ -8,16 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from slicing.triggers.by_delay import ByDelay
+from slicing.triggers.by_delay import ByDelay, ByEventDelay
 from slicing.triggers.by_delta import ByDelta
-from slicing.triggers.by_event_delay import ByEventDelay
 from slicing.triggers.by_interval import CLOCK, ByInterval
-from slicing.triggers.by_records import ByRecords
-from slicing.triggers.by_records_of_key import ByRecordsOfKey
+from slicing.triggers.by_records import ByRecords, ByRecordsOfKey
 from slicing.triggers.by_signal import BySignal
 from slicing.triggers.early import Early
-from slicing.triggers.early_by_clock import EarlyByClock
-from slicing.triggers.early_by_count import EarlyByCount
+from slicing.triggers.early_waiting import EarlyByClock, EarlyByCount
 
 from .kind import Place, Record, marked
 

@@ -56,7 +56,7 @@ from slicing.state import bucket_cache as memory
 from slicing.state import lists, pages, slice_groups
 from slicing.state.store import MemoryStore
 from slicing.triggers.buffer import buffer
-from slicing.triggers.early_by_count import EarlyByCount
+from slicing.triggers.early_waiting import EarlyByCount
 from slicing.triggers.emission import early, on_change, on_close, on_update
 from slicing.triggers.trigger import ENDS, QUESTIONS
 from slicing.windows.time import slices as windows_slices
