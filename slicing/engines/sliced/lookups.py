@@ -102,6 +102,8 @@ class SliceLookups:
 
     def _known(self, asked: Look, family: Family, windows: Array) -> Array:
         """Return which windows do not end inside a merged slice, nor, unless `asked.incomplete`, begin inside one."""
+        if not self.coverage.is_merged:  # the edges of a window over a shared cut cost 0.2 us
+            return np.ones(len(windows), dtype=bool)
         known = self.coverage.is_separate(family.end_slice(windows))
         return known if asked.incomplete else known & self.coverage.is_separate(family.first_slice(windows))
 
