@@ -62,8 +62,8 @@ class Aggregation:
 
 
 @dataclass(frozen=True)
-class Sliced:
-    """The plan that shuffles partials of slices, and assembles windows from them."""
+class _Plan:
+    """The results of a plan whose stored fields are separate; `wide` says whether all families are in one row."""
 
     shape: Shape
     trees: tuple[str, ...]
@@ -76,14 +76,19 @@ class Sliced:
         return None
 
     @property
+    def shipping(self) -> Shape:
+        """Return the shape of the shuffled blocks or records."""
+        return self.shape
+
+
+@dataclass(frozen=True)
+class Sliced(_Plan):
+    """The plan that shuffles partials of slices, and assembles windows from them."""
+
+    @property
     def shareable(self) -> Sharing:
         """Return how results could share fields."""
         return sharing(self.shape.kernels, self.trees, self.arguments)
-
-    @property
-    def shipping(self) -> Shape:
-        """Return the shape of the shuffled blocks."""
-        return self.shape
 
     def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
         """Return the function for `mapInArrow` before the shuffle; with `with_records` it also shuffles the records."""
@@ -213,19 +218,23 @@ def with_shared_fields(of: Sliced) -> Sliced | Shared:
 
 
 @dataclass(frozen=True)
-class Eager:
+class _OverRecords(_Plan):
+    """A plan whose buckets refuse late records, not partials."""
+
+    def late_partials(self, refused: RefusedRows[list[Records]]) -> Block:
+        """Return the partials of the records that a bucket refused, of all aggregates. They are computed here."""
+        return fold_records(self.shape, refused.rows, self.arguments)
+
+    def late_records(
+        self, family: Family, refused: RefusedRows[list[Records]], encoded: Iterable[bytes]
+    ) -> Iterator[Records]:
+        """Return the records that a bucket refused; if records accompany blocks, it has found them among these."""
+        return iter(refused.rows)
+
+
+@dataclass(frozen=True)
+class Eager(_OverRecords):
     """The plan that shuffles records, and folds each into every window that holds it."""
-
-    shape: Shape
-    trees: tuple[str, ...]
-    arguments: Arguments
-    wide: bool = False
-    sharing = None
-
-    @property
-    def shipping(self) -> Shape:
-        """Return the shape of the shuffled records."""
-        return self.shape
 
     def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> ShuffleRecords:
         """Return the function for `mapInArrow` before the shuffle, which shuffles records in any case."""
@@ -245,30 +254,14 @@ class Eager:
         engine = EagerBucket(self.shape, self.arguments, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
-    def late_partials(self, refused: RefusedRows[list[Records]]) -> Block:
-        """Return the partials of the records that a bucket refused. They are computed here."""
-        return fold_records(self.shape, refused.rows, self.arguments)
-
-    def late_records(
-        self, family: Family, refused: RefusedRows[list[Records]], encoded: Iterable[bytes]
-    ) -> Iterator[Records]:
-        """Return the records that a bucket refused; no records accompany blocks."""
-        return iter(refused.rows)
-
     def all_windows(self, shipped: Iterable[Records]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
         return all_windows(self.shape, self.arguments, list(shipped), self.wide)
 
 
 @dataclass(frozen=True)
-class Mixed:
+class Mixed(_OverRecords):
     """The plan that shuffles partials of slices for some aggregates, together with records for eager ones."""
-
-    shape: Shape
-    trees: tuple[str, ...]
-    arguments: Arguments
-    wide: bool = False
-    sharing = None
 
     @property
     def sliced(self) -> Sliced:
@@ -294,16 +287,6 @@ class Mixed:
         """Open the state of a bucket on a stream."""
         engine = MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
-
-    def late_partials(self, refused: RefusedRows[list[Records]]) -> Block:
-        """Return the partials that a bucket refused. Those of all aggregates are computed from the records."""
-        return fold_records(self.shape, refused.rows, self.arguments)
-
-    def late_records(
-        self, family: Family, refused: RefusedRows[list[Records]], encoded: Iterable[bytes]
-    ) -> Iterator[Records]:
-        """Return the refused records; the bucket has found them among the records that accompany the blocks."""
-        return iter(refused.rows)
 
     def all_windows(self, shipped: Iterable[Block | Records]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
