@@ -327,8 +327,9 @@ def test_micro_batches_of_ready_made_aggregates_load_none_of_them():
         import combinators
         from slicing import hopping
         from slicing.stages import local_runner
+        from slicing.aggregates.dry_run import dry_run
         from slicing.aggregates.kernels import kernel
-        kernel("total", combinators.sum("x").resolve(["bigint"]))
+        dry_run(kernel("total", combinators.sum("x").resolve(["bigint"])), ["bigint"])
         assert local_runner.stream(hopping("2 minutes", advance="1 minute"), [[0], [10**9]], 0).rows
         print(*[name for name in sys.modules if name.startswith("slicing.")])
     """
