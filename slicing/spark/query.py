@@ -131,12 +131,13 @@ class Query:
 
     def records(self, signals: bool = False) -> DataFrame:
         """Return the first stage's input: time, leaves of the key, values, and with `signals` the trigger's columns."""
+        time = self.record_time()
         leaves = [column for key in self.keys for column, _ in key.leaves()]
-        leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self.schema, self.record_time(), self.times)
+        leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self.schema, time, self.times)
         named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
         values = [quoted(name).alias(as_) for as_, name in flat.numbered(flat.VALUE, self.columns).items()]
         values += self._signals() if signals else []
-        found = self.source.select(self.record_time().alias(flat.TIME), *named, *values)
+        found = self.source.select(time.alias(flat.TIME), *named, *values)
         return found if self.declared is None else told(found, self._record_schema(len(leaves), signals))
 
     def _signals(self) -> list[Column]:
