@@ -20,6 +20,7 @@ from slicing.content.memory import Remembered
 from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look, Pieces, StoredSlices, Unknown
+from slicing.engines.stored_pairs import StoredPairs
 from slicing.engines.trigger_state import OF_PAIRS, check_state, renew_state
 from slicing.engines.wide_rows import check_lacking, step_separately, step_together
 from slicing.profiling import ASSEMBLE, of_stage
@@ -141,18 +142,6 @@ class Around:
 
 class StoredWaiting(Waiting, Protocol):
     """A dirty set whose marks the bucket cache may keep."""
-
-    def to_cache(self) -> dict[str, Block]:
-        """Return the blocks that the bucket cache keeps, by name."""
-
-
-class StoredPairs(OpenPairs, Protocol):
-    """Open pairs whose trigger state is stored with the micro-batch."""
-
-    names: set[str]  # of its lists of pages
-
-    def save(self) -> None:
-        """Store the changes of this micro-batch."""
 
     def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
-from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
+from slicing.engines.key_counts import KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory
-from slicing.state.format.list_names import KEYS
+from slicing.engines.stored_pairs import StoredPairs, remembering
 from slicing.triggers.candidates import Candidates, Extents
 from slicing.triggers.panes import Panes
 
@@ -56,18 +54,12 @@ class Listed:
         return np.where(chosen, 0, self.held)
 
 
-class ListedPairs:
+class ListedPairs(StoredPairs):
     """The pairs that `listed(everything)` returns: those of keys with new records, or all pairs."""
 
     def __init__(self, listed: Callable[[bool], Listed], memory: PairMemory | None, keys: KeyCounts | None):
-        self._listed, self._memory, self._keys = listed, memory, keys
-        self._counted: tuple[Block, Counting] | None = None  # the counts of keys after all pairs have been asked for
-        self.names = {each.name for each in [memory] if each} | {KEYS for _ in [keys] if keys}
-
-    @property
-    def since(self) -> Array:
-        """The clock at the first record since the last firing, in milliseconds, of all pairs that have one."""
-        return self._memory.since if self._memory else np.zeros(0, dtype=np.int64)
+        super().__init__([memory], keys)
+        self._listed, self._memory = listed, memory
 
     def candidates(self, everything: bool) -> Iterator[Candidates]:
         """Yield the pairs of keys with new records, or, with `everything`, all pairs."""
@@ -75,26 +67,9 @@ class ListedPairs:
         place = some.windows, some.keys, some.names
         memory = self._memory.of(*place, is_new=some.is_new) if self._memory else None
         counting = self._keys.begin(some.new) if self._keys else None
-        remember = partial(self._remember, some, memory)
+        remember = remembering(self._memory, *place, memory)
         counts = of_pairs(counting, some.keys)
         found = some.held, some.before, memory, remember, some.panes, some.extents, *counts
         yield Candidates(*found, some.signals, some.without, some.numbers)
         if counting:
             self._counted = some.new, counting
-
-    def _remember(self, some: Listed, before: Any, now: Any) -> None:
-        assert self._memory is not None, "the trigger has asked for it"
-        assert before is not None, "so it has been read"
-        self._memory.put(some.windows, some.keys, some.names, before, now)
-
-    def save(self) -> None:
-        """Store the trigger's state of pairs and keys."""
-        if self._keys and self._counted:
-            self._keys.end(*self._counted)
-        for each in (self._memory, self._keys):
-            if each:
-                each.save()
-
-    def to_cache(self) -> dict[str, Block]:
-        """Return the blocks that the bucket cache keeps, by name."""
-        return {name: block for each in (self._memory, self._keys) if each for name, block in each.to_cache().items()}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +33,10 @@ from slicing.content.records import Records
 from slicing.content.signals import least_between, together
 from slicing.engines.key_counts import Counting, KeyCounts, has_key, of_pairs
 from slicing.engines.pair_memory import PairMemory, memory_of
+from slicing.engines.stored_pairs import StoredPairs, remembering
 from slicing.engines.values_of_pairs import ValuesOfPairs
 from slicing.state.format.header import FamilyState
-from slicing.state.format.list_names import COUNTS, EARLY, KEYS, of_family
+from slicing.state.format.list_names import COUNTS, EARLY, of_family
 from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
@@ -118,7 +119,7 @@ def pairs_of(
     return PairsOfFamily(progress.family, first, end, memory, progress.inside, panes, purge)
 
 
-class SlicePairs:
+class SlicePairs(StoredPairs):
     """Open pairs of several families over counted slices; `new` has all marks of this micro-batch.
 
     `counts` has the earlier numbers of records per slice and key; slices before `first` are forgotten. Records that
@@ -136,22 +137,16 @@ class SlicePairs:
         signals: Signals = ((), ()),
         numbers: Sequence[Records] = (),
     ):
+        super().__init__([each.memory for each in families], keys)
         self._counts, self._first, self._families = counts, first, families
         self._new, self._brought = new.between(first, FOREVER), new
-        self._keys, self._signals, self._values = keys, signals, ValuesOfPairs(numbers)
-        self._counted: tuple[Block, Counting] | None = None  # the counts of keys after all pairs have been asked for
-        self.names = {each.memory.name for each in families if each.memory} | {KEYS for _ in [keys] if keys}
+        self._signals, self._values = signals, ValuesOfPairs(numbers)
         self._shape = counts.nodes.shape
 
     @cached_property
     def _now(self) -> Block:
         """The number of records per slice and key, with those of this micro-batch."""
         return fold(self._shape, [self._counts.rows(self._first), self._new])
-
-    @property
-    def since(self) -> Array:
-        """The clock at the first record since the last firing, in milliseconds, of all pairs that have one."""
-        return np.concatenate([np.zeros(0, np.int64), *(each.memory.since for each in self._families if each.memory)])
 
     def candidates(self, everything: bool) -> Iterator[Candidates]:
         """Yield the pairs with new records, or all pairs. If keys are counted, all pairs of keys with new records."""
@@ -188,7 +183,7 @@ class SlicePairs:
             now,
             now - new,
             memory,
-            partial(_remember, each.memory, windows, keys, names, memory),
+            remembering(each.memory, windows, keys, names, memory),
             lambda chosen: _chosen(each.panes, marks, windows[chosen], keys[chosen]),
             lambda: Extents(each.family.window_start(windows), each.family.window_end(windows), keys, names),
             *of_pairs(counting, keys),
@@ -214,26 +209,12 @@ class SlicePairs:
     def save(self) -> None:
         """Store the counts of the new records, and the trigger's state of pairs and keys."""
         self._counts.put(self._new, self._now, self._first)
-        for each in self._families:
-            if each.memory:
-                each.memory.save()
-        if self._keys:
-            if self._counted:
-                self._keys.end(*self._counted)
-            self._keys.save()
+        super().save()
 
     def to_cache(self) -> dict[str, Block]:
         """Return the blocks that the bucket cache keeps, by name."""
         cached = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.cached} if self._counts.cached else {}
-        for each in self._families:
-            cached |= each.memory.to_cache() if each.memory else {}
-        return cached | (self._keys.to_cache() if self._keys else {})
-
-
-def _remember(memory: PairMemory | None, windows: Array, keys: Array, names: pa.Table, old: Any, new: Any) -> None:
-    assert memory is not None, "the trigger has asked for it"
-    assert old is not None, "so it has been read"
-    memory.put(windows, keys, names, old, new)
+        return cached | super().to_cache()
 
 
 def _purge(

@@ -84,6 +84,7 @@ INSIDE = {
             "slicing.engines.wide_rows",
         },
         {"slicing.engines.key_counts"},
+        {"slicing.engines.stored_pairs"},
         {"slicing.engines.listed_pairs", "slicing.engines.slice_pairs"},
         {"slicing.engines.bucket", "slicing.engines.lateness", "slicing.engines.dirty_set"},
         {
