@@ -22,12 +22,6 @@ class Memory:
     counted: Array  # the count origin: the record count at which counting began
     since: Array  # when it began to wait: the clock at its first record since the last firing, milliseconds, or NEVER
 
-    @classmethod
-    def of_none(cls, count: int) -> Memory:
-        """Return the memory of new pairs."""
-        zeros = np.zeros(count, dtype=np.int64)
-        return cls(zeros, zeros, np.full(count, NEVER))
-
     @property
     def fields(self) -> list[Array]:
         """Return the fields in the order in which they are stored."""
