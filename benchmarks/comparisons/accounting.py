@@ -142,7 +142,7 @@ class Feed:
         """Run one micro-batch on a store, as on Spark; return its cost and how many windows it closes, 0 on a copy."""
         kept = dict(memory._entries)
         bucket = self._bucket(store)
-        before, now = bucket.head.next_to_fire, 1000 * self.batches  # a micro-batch a second
+        before, now = bucket.head.families[0].next_to_fire, 1000 * self.batches  # a micro-batch a second
         bucket.accept(self._shipped(slices))
         moment = MicroBatchTime(bucket.head.watermark if watermark is None else watermark, now * 1000)
         results = sum(map(len, bucket.close(moment)))
@@ -151,7 +151,7 @@ class Feed:
             memory._entries.update(kept)
         else:
             self.results += results
-        return _counts(bucket.pages), bucket.head.next_to_fire - before
+        return _counts(bucket.pages), bucket.head.families[0].next_to_fire - before
 
     def forget(self) -> None:
         """Reset the counts."""

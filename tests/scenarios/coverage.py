@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.fields import arrow_type
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.stages.labels import labels_of
 from slicing.windows.time.slices import FOREVER
@@ -32,7 +33,7 @@ def check(made) -> None:
 def _times(made) -> dict:
     """By bucket and key, the times of the records that were accepted, in order."""
     accepted, found = Lookups(made).accepted(), {label: {} for label in made.labels}
-    table = pa.table({"k0": pa.array(list(accepted), pa.int64())})
+    table = pa.table({"k0": pa.array(list(accepted), arrow_type(made.key))})
     for (key, held), label in zip(accepted.items(), labels_of(table, made.labels).tolist(), strict=True):
         found[label][key] = np.sort([record.time for record in held])
     return found
