@@ -85,8 +85,9 @@ INSIDE = {
         },
         {"slicing.engines.key_counts"},
         {"slicing.engines.stored_pairs"},
-        {"slicing.engines.listed_pairs", "slicing.engines.slice_pairs"},
+        {"slicing.engines.slice_pairs"},
         {"slicing.engines.bucket", "slicing.engines.lateness", "slicing.engines.dirty_set"},
+        {"slicing.engines.rows"},
         {
             "slicing.engines.sliced",
             "slicing.engines.sessions",

@@ -21,7 +21,7 @@ from slicing.content.block import Block, encode_keys
 from slicing.content.copies import copies_of, without_copies
 from slicing.content.intervals import Ending
 from slicing.content.records import Records
-from slicing.engines.listed_pairs import Listed
+from slicing.engines.rows.pairs import WindowPairs
 from slicing.engines.sessions.bucket import SessionBucket, intervals
 from slicing.engines.values_of_pairs import values_by
 from slicing.triggers.lateness import Late
@@ -46,9 +46,10 @@ class AssignedBucket(SessionBucket):
         first_ends = FirstEnds(ends[begins], firsts[begins])
         return replace(late, all=for_all, some=some, copies=late.all, first_ends=first_ends)
 
-    def _listed(self, among: Array, everything: bool) -> Listed:
-        numbers = partial(self._values_of, np.flatnonzero(among))
-        return replace(super()._listed(among, everything), numbers=numbers)
+    def window_pairs(self, among: str, everything: bool) -> WindowPairs:
+        """Return the windows `among` some, with the values of their new records."""
+        numbers = partial(self._values_of, np.flatnonzero(self._among(among)))
+        return replace(super().window_pairs(among, everything), numbers=numbers)
 
     def _values_of(self, windows: Array) -> tuple[Array, Array]:
         """Return the values of new records of some windows: the window of each, and the value, as `Candidates` says."""

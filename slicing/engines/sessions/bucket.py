@@ -35,12 +35,13 @@ from slicing.content.intervals import (
 from slicing.content.marks import under, without_partials
 from slicing.content.memory import Remembered
 from slicing.content.signals import ABSENT, least_of, with_signals
-from slicing.engines.bucket import Bucket, known_rows
-from slicing.engines.key_counts import KeyCounts, has_key
+from slicing.engines.bucket import known_rows
+from slicing.engines.key_counts import has_key
 from slicing.engines.lateness import Progress
-from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.looking import Look
-from slicing.engines.pair_memory import memory_of
+from slicing.engines.pair_memory import PairMemory, memory_of
+from slicing.engines.rows.bucket import RowsBucket
+from slicing.engines.rows.pairs import CLOSING, OPEN, WindowPairs
 from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.engines.sessions.session_memory import SessionMemory
@@ -110,7 +111,7 @@ def all_sessions(shape: Shape, session: Session, blocks: Sequence[Block]) -> Ite
     return frames(merged(stored, rows), session.unit)
 
 
-class SessionBucket(Bucket):
+class SessionBucket(RowsBucket):
     """One bucket of sessions; `grace` is in microseconds.
 
     `shape` is the shape of the results; stored rows also have the ends of sessions, as their last partial.
@@ -256,21 +257,6 @@ class SessionBucket(Bucket):
 
     # Called by triggers.
 
-    def touched(self) -> Panes:
-        """Return the sessions that hold a new record."""
-        sessions, parts = self._merged
-        touched = np.zeros(len(sessions), dtype=bool)
-        touched[parts] = True
-        return self._panes(touched)
-
-    def newest(self) -> Panes:
-        """Return the last session of each key, if it holds a new record."""
-        sessions, parts = self._merged
-        touched, last = np.zeros(len(sessions), dtype=bool), np.ones(len(sessions), dtype=bool)
-        touched[parts] = True
-        last[:-1] = sessions.keys[1:] != sessions.keys[:-1]
-        return self._panes(touched & last)
-
     def late(self) -> Panes:
         """Return the sessions that have fired with their present extent after their end, and hold a new record."""
         return self._panes(self._had_ended & self._emitted.same & (self._emitted.new > 0))
@@ -280,49 +266,69 @@ class SessionBucket(Bucket):
         ended = ends_of(self._merged[0]) <= self.progress.end
         return self._panes(ended if self._fires_once else ended & ~(self._had_ended & self._emitted.same))
 
-    @property
-    def waiting(self) -> WaitingSessions:
-        """The open sessions with records since their last firing."""
+    def waiting_in(self, nodes: PageLists, cached: Block | None) -> WaitingSessions:
+        """Return the open sessions with records since their last firing; they need no dirty set."""
         return WaitingSessions(self._merged[0], self._emitted.new, ~self._closes(), self._panes)
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
-        """Return the open sessions, or those that close. They always have trigger state, because sessions may merge."""
-        sessions, is_open = self._merged[0], self._is_about_to_close() if closing else ~self._closes()
-        held, live = self.cache.derived, has_key(self._open)
-        made = partial(SessionMemory, sessions, is_open)
-        memory = memory_of(self.pages, self.marks, held, self._was_open, remembers or OF_CONDITIONS, made=made)
-        keys = KeyCounts(self.pages, self.marks, held, live) if counts_keys else None
-        return ListedPairs(partial(self._listed, is_open), memory, keys)
+    def has_pairs(self, among: str) -> Callable[[Block], Array]:
+        """Return the function `_was_open`."""
+        return self._was_open
+
+    def has_records(self) -> Callable[[Block], Array]:
+        """Return a function that tells which rows are of keys with open sessions."""
+        return has_key(self._open)
+
+    def memory(self, among: str, remembers: Remembered | None) -> PairMemory | None:
+        """Return the trigger state of sessions. They always have one, because sessions may merge."""
+        made = partial(SessionMemory, self._merged[0], self._among(among))
+        cached = self.cache.derived
+        return memory_of(self.pages, self.marks, cached, self._was_open, remembers or OF_CONDITIONS, made=made)
 
     def _was_open(self, rows: Block) -> Array:
         """Return which rows of trigger state may belong to open sessions: all, until compared with the sessions."""
         return np.ones(len(rows), dtype=bool)
 
-    def _is_about_to_close(self) -> Array:
-        """Return which sessions the watermark of this micro-batch closes: `bool[n]`."""
-        closes: Array = ends_of(self._merged[0]) <= self.progress.closes(self._passed(self.head.watermark))
-        return closes
+    def _among(self, among: str) -> Array:
+        """Return which sessions are ACCEPTING, which are all in the beginning, OPEN, or CLOSING: `bool[n]`."""
+        ends = ends_of(self._merged[0])
+        if among == CLOSING:
+            return ends <= self.progress.closes(self._passed(self.head.watermark))
+        return ~self._closes() if among == OPEN else np.ones(len(ends), dtype=bool)
 
-    def _listed(self, among: Array, everything: bool) -> Listed:
-        sessions, parts = self._merged
-        new_counts, at = np.zeros(len(sessions), dtype=np.int64), np.flatnonzero(among)
-        np.add.at(new_counts, parts, self.new.records)
-        some = sessions.take(at)
+    def window_pairs(self, among: str, everything: bool) -> WindowPairs:
+        """Return the sessions `among` some, all of them."""
+        sessions = self._merged[0]
+        at = np.flatnonzero(self._among(among))
+        keys, names = sessions.keys[at], sessions.names
 
         def panes(chosen: Array) -> Panes:
             firing = np.zeros(len(sessions), dtype=bool)
             firing[at[chosen]] = True
             return self._panes(firing)
 
-        bounds = lambda: (some.index, ends_of(some) + self.session.unit)  # noqa: E731
-        before, new = some.records - new_counts[at], under(self.new, some.names)
-        signals = {name: least[at] for name, least in self._signals(sessions).items()}
-        place = some.index, some.keys, some.names
-
         def purge(chosen: Array) -> None:
             self._purged[at[chosen]] = True
 
-        return Listed(*place, some.records, before, panes, new, bounds, signals, purge)
+        return WindowPairs(
+            sessions.index[at],
+            keys,
+            names,
+            counts=lambda: (sessions.records[at], (sessions.records - self._came)[at]),
+            panes=panes,
+            new=lambda: under(self.new, names),
+            bounds=lambda: (sessions.index[at], ends_of(sessions)[at] + self.session.unit),
+            signals=lambda: {name: least[at] for name, least in self._signals(sessions).items()},
+            latest=lambda: np.diff(keys, append=-1) != 0,
+            purge=purge,
+        )
+
+    @property
+    def _came(self) -> Array:
+        """The number of new records of each session: `int64[n]`."""
+        sessions, parts = self._merged
+        came = np.zeros(len(sessions), dtype=np.int64)
+        np.add.at(came, parts, self.new.records)
+        return came
 
     def _signals(self, sessions: Block) -> dict[str, Array]:
         """Return the signals of the new records of each session, by name."""
@@ -419,10 +425,9 @@ class SessionBucket(Bucket):
         """Whether all rows are rewritten: for ordered partials with new rows, or after records were dropped."""
         return bool(self._purged.any()) or (self.is_ordered and len(new_rows) > 0)
 
-    def keep(self) -> str:
-        """Keep the rows of sessions and of the retraction log in the bucket cache."""
-        cached = {name: rows.ledger.cached for name, rows in self._lists.items()}
-        return self.cache.keep(0, {name: block for name, block in cached.items() if block} | self.early_to_cache())
+    def rows_to_cache(self) -> dict[str, Block]:
+        """Return the rows of sessions and of the retraction log that the bucket cache keeps."""
+        return {name: rows.ledger.cached for name, rows in self._lists.items() if rows.ledger.cached}
 
     def _without_records(self, rows: Block, purged: Array) -> Block:
         """Return the rows, those that are purged without their records."""

@@ -171,10 +171,9 @@ class EndedSessionBucket(SessionBucket):
         super().check()
         assert len(self.ends.rows()) <= 2 * (self.rows.count + len(self.rows.load(self._is_open)))
 
-    def keep(self) -> str:
-        """Keep the rows of sessions, of the retraction log and of the ends in the bucket cache."""
-        cached = {name: rows.ledger.cached for name, rows in self._lists.items()} | {ENDED: self.ends.cached}
-        return self.cache.keep(0, {name: block for name, block in cached.items() if block} | self.early_to_cache())
+    def rows_to_cache(self) -> dict[str, Block]:
+        """Return the rows of sessions, of the retraction log and of the ends that the bucket cache keeps."""
+        return super().rows_to_cache() | ({ENDED: self.ends.cached} if self.ends.cached else {})
 
 
 def intervals_of(bucket: SessionBucket, shipped: Sequence[Block]) -> Block:

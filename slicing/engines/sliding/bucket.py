@@ -35,20 +35,18 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty, encode_keys, order
 from slicing.content.folding import by_key, fold, reduced
 from slicing.content.marks import of_keys, under, without_partials
-from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records
 from slicing.content.signals import FIRST, least_between, least_of, together
-from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
-from slicing.engines.key_counts import KeyCounts, has_key
+from slicing.engines.key_counts import has_key
 from slicing.engines.lateness import Progress
-from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.looking import Look, Pieces
-from slicing.engines.pair_memory import memory_of
+from slicing.engines.rows.bucket import RowsBucket
+from slicing.engines.rows.pairs import ACCEPTING, CLOSING, WindowPairs
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, INSTANTS, PENDING
+from slicing.state.format.list_names import INSTANTS
 from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
@@ -103,7 +101,7 @@ class _Around:
         return self.touched | ~self.existed
 
 
-class SlidingBucket(Bucket):
+class SlidingBucket(RowsBucket):
     """One bucket of sliding windows; `grace` is in microseconds."""
 
     def __init__(self, shape: Shape, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger = ON_CLOSE):
@@ -195,63 +193,54 @@ class SlidingBucket(Bucket):
 
     # Called by triggers.
 
-    def touched(self) -> Panes:
-        """Return the open windows that hold a new record, and those that did not exist before."""
-        return self._open_windows(newest=False)
-
-    def newest(self) -> Panes:
-        """Return the latest window of each key, if it holds a new record or did not exist before."""
-        return self._open_windows(newest=True)
-
-    def _open_windows(self, newest: bool) -> Panes:
-        around = self._around(self._known, self.new, self.progress.state.first_accepting, AFTER)
-        return self._panes(
-            around, around.changed & _is_newest(self.family, around.rows, around.at) if newest else around.changed
-        )
-
-    @cached_property
-    def waiting(self) -> WaitingSlices:
-        """The open windows that hold a record of the dirty set, and those that exist because of one."""
-        dirty = DirtySet(self._early, self.cache.derived.get(PENDING))
+    def waiting_in(self, nodes: PageLists, cached: Block | None) -> WaitingSlices:
+        """Return the open windows that hold a record of the dirty set, and those that exist because of one."""
+        dirty = DirtySet(nodes, cached)
         return WaitingSlices(dirty, lambda: self.new, lambda: self._oldest, self._waiting)
 
     def _waiting(self, marks: Block) -> Panes:
         around = self._around_marks(marks)
         return self._panes(around, around.changed)
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
-        """Return the open pairs, or those that close, with the records that they hold."""
-        until = self.progress.closes(self.head.watermark) if closing else AFTER
-        held = self.cache.derived
-        memory = memory_of(self.pages, self.shape, held, lambda rows: rows.index >= self._first, remembers)
-        live = has_key(self._known)
-        keys = KeyCounts(self.pages, self.shape, self.cache.derived, live) if counts_keys else None
-        return ListedPairs(partial(self._listed, until=until), memory, keys)
+    def window_pairs(self, among: str, everything: bool) -> WindowPairs:
+        """Return the pairs of keys with new records, or all pairs. Records are new only without `everything`."""
+        state = self.progress.state
+        first = state.first_accepting if among == ACCEPTING else state.next_to_fire
+        end = self.progress.closes(self.head.watermark) if among == CLOSING else AFTER
+        around = self._around_all(first, end) if everything else self._around(self._known, self.new, first, end)
+        windows = around.at.windows
+        return WindowPairs(
+            windows,
+            around.at.keys,
+            around.rows.names,
+            counts=partial(self._counts, around),
+            panes=partial(self._panes, around),
+            new=lambda: without_partials(under(self.new, around.rows.names)),
+            bounds=lambda: (self.family.window_start(windows), self.family.window_end(windows)),
+            signals=partial(self._signals, around),
+            latest=lambda: _is_newest(self.family, around.rows, around.at),
+            known_changed=None if everything else around.changed,
+        )
 
-    @property
-    def _first(self) -> int:
-        return self.progress.state.next_to_fire
+    def _counts(self, around: _Around) -> tuple[Array, Array]:
+        """Return the numbers of records of windows, now and before."""
+        was = located(self.family, around.old, around.at.windows, around.at.keys)
+        known = np.where(around.existed, _records(around.old, was), 0)
+        return _records(around.rows, around.at), known
 
-    def _around_all(self, end: int) -> _Around:
-        """Return all open windows before window `end`; `touched` is false for all of them."""
+    def has_pairs(self, among: str) -> Callable[[Block], Array]:
+        """Return a function that tells which rows are of windows that have not closed."""
+        return lambda rows: rows.index >= self.progress.state.next_to_fire
+
+    def has_records(self) -> Callable[[Block], Array]:
+        """Return a function that tells which rows are of keys with stored records."""
+        return has_key(self._known)
+
+    def _around_all(self, first: int, end: int) -> _Around:
+        """Return all open windows `first` up to `end`; `touched` is false for all of them."""
         rows = by_key(self.shape, self._rows)
         old = by_key(self.shape, under(self._known, rows.names))
-        return self._between(rows, old, np.zeros(len(rows), dtype=bool), self._first, end)
-
-    def _listed(self, everything: bool, until: int) -> Listed:
-        """Return the pairs with new records, or all. A window that exists because of a new record held none before."""
-        around = self._around_all(until) if everything else self._around(self._known, self.new, self._first, until)
-        total = before(around.rows.records)
-        held = total[around.at.high] - total[around.at.low]
-        was = located(self.family, around.old, around.at.windows, around.at.keys)
-        total = before(around.old.records)
-        known = np.where(around.existed, total[was.high] - total[was.low], 0)
-        place = around.at.windows, around.at.keys, around.rows.names
-        new = without_partials(under(self.new, around.rows.names))
-        start, end = self.family.window_start, self.family.window_end
-        bounds = lambda: (start(around.at.windows), end(around.at.windows))  # noqa: E731
-        signals = self._signals(around)
-        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), new, bounds, signals)
+        return self._between(rows, old, np.zeros(len(rows), dtype=bool), first, end)
 
     def _signals(self, around: _Around) -> dict[str, Array]:
         """Return the signals of the new records of each window, without late records, by name."""
@@ -277,10 +266,6 @@ class SlidingBucket(Bucket):
             first = self.family.slice_start(rows.index[np.minimum(around.at.low, len(rows) - 1)])
             found[FIRST] = np.where(around.existed, found[FIRST], first)
         return found
-
-    @property
-    def _early(self) -> PageLists:
-        return PageLists(self.pages, EARLY, self.shape.select(()))
 
     def _panes(self, around: _Around, chosen: Array) -> Panes:
         return Panes(lambda: assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(chosen))))
@@ -319,9 +304,9 @@ class SlidingBucket(Bucket):
         self.note_early()
         super().save()
 
-    def keep(self) -> str:
-        """Keep the rows and the dirty set in the bucket cache."""
-        return self.cache.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.early_to_cache())
+    def rows_to_cache(self) -> dict[str, Block]:
+        """Return the rows that the bucket cache keeps."""
+        return {INSTANTS: self.instants.rows(self._oldest)}
 
     def _closed(self, rows: Block, first: int, end: int) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` of folded rows; only keys with an instant that creates one are read."""
@@ -405,6 +390,13 @@ class SlidingBucket(Bucket):
         held.check(self.shape)
         assert np.array_equal(stored.index, held.index)
         assert stored.records.sum() == held.records.sum()
+
+
+def _records(rows: Block, at: WindowReferences) -> Array:
+    """Return the number of records of each window: `int64[n]`."""
+    total = before(rows.records)
+    held: Array = total[at.high] - total[at.low]
+    return held
 
 
 def _least(rows: Block, chosen: Array, shift: int) -> Array:

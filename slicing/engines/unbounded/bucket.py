@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -21,21 +21,20 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty, encode_keys
 from slicing.content.folding import fold, regroup
 from slicing.content.marks import of_keys, under, without_keys
-from slicing.content.memory import Remembered
 from slicing.content.records import Records
 from slicing.content.signals import least_of, together
-from slicing.engines.bucket import Bucket, known_rows
+from slicing.engines.bucket import known_rows
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
-from slicing.engines.key_counts import KeyCounts, has_key
-from slicing.engines.listed_pairs import Listed, ListedPairs
+from slicing.engines.key_counts import has_key
 from slicing.engines.looking import Look
-from slicing.engines.pair_memory import memory_of
+from slicing.engines.rows.bucket import RowsBucket
+from slicing.engines.rows.pairs import CLOSING, WindowPairs
 from slicing.engines.unbounded.idleness import last_clocks, live, settled
 from slicing.engines.values_of_pairs import values_by
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import TTL
-from slicing.state.format.list_names import EARLY, PENDING, TOTALS
+from slicing.state.format.list_names import TOTALS
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
@@ -57,7 +56,7 @@ def numbers_of_keys(numbers: Sequence[Records], totals: Block) -> tuple[Array, A
     return values_by(numbers, rows)
 
 
-class UnboundedBucket(Bucket):
+class UnboundedBucket(RowsBucket):
     """One bucket of the unbounded window; `ttl` is in microseconds."""
 
     def __init__(self, shape: Shape, fingerprint: Fingerprint, store: Store, trigger: Trigger, ttl: int | None = None):
@@ -142,33 +141,29 @@ class UnboundedBucket(Bucket):
         """Return no pairs: the window never closes."""
         return NONE
 
-    def touched(self) -> Panes:
-        """Return the totals of keys with new records."""
-        return self._of_keys(self.new)
-
-    def newest(self) -> Panes:
-        """Return the totals of keys with new records: each key has only one window."""
-        return self.touched()
-
-    @cached_property
-    def waiting(self) -> WaitingSlices:
-        """The totals of the keys in the dirty set."""
-        dirty = DirtySet(self._early, self.cache.derived.get(PENDING), self._live_marks)
+    def waiting_in(self, nodes: PageLists, cached: Block | None) -> WaitingSlices:
+        """Return the totals of the keys in the dirty set."""
+        dirty = DirtySet(nodes, cached, self._live_marks)
         if self._settles:
-            shape = self._early.shape
-            dirty.rewrite(lambda marks: self._settled(shape, replace(marks, index=self._stamps(marks))))
+            dirty.rewrite(lambda marks: self._settled(nodes.shape, replace(marks, index=self._stamps(marks))))
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
-        """Return a pair for each key, or, with `closing`, for each key that is forgotten because it has become idle."""
-        if closing:
+    def window_pairs(self, among: str, everything: bool) -> WindowPairs:
+        """Return a pair for each key, or, among CLOSING, for each key that is forgotten because it has become idle."""
+        if among == CLOSING:
             gone = self._forgotten
-            memory = memory_of(self.pages, self.shape, self.cache.derived, has_key(gone), remembers)
-            was_there = np.ones(len(gone), dtype=bool)
-            return ListedPairs(lambda everything: self._of_totals(gone, gone.records, was_there), memory, None)
-        memory = memory_of(self.pages, self.shape, self.cache.derived, has_key(self._totals), remembers)
-        keys = KeyCounts(self.pages, self.shape, self.cache.derived, self._was_there) if counts_keys else None
-        return ListedPairs(self._listed, memory, keys)
+            return self._of_totals(gone, lambda: gone.records, np.ones(len(gone), dtype=bool))
+        totals = self._totals if everything else of_keys(self._totals, self.new)
+        pairs = self._of_totals(totals, lambda: self._before(totals), self._was_purged(totals))
+        return pairs if everything else replace(pairs, known_changed=np.ones(len(totals), dtype=bool))
+
+    def has_pairs(self, among: str) -> Callable[[Block], Array]:
+        """Return a function that tells which rows are of keys that are not forgotten, or of those that are."""
+        return has_key(self._forgotten if among == CLOSING else self._totals)
+
+    def has_records(self) -> Callable[[Block], Array]:
+        """Return a function that tells which rows are of keys with records before this micro-batch, and not idle."""
+        return self._was_there
 
     def _was_there(self, rows: Block) -> Array:
         """Return which rows belong to keys that had records before this micro-batch and have not become idle."""
@@ -177,7 +172,8 @@ class UnboundedBucket(Bucket):
 
     def _was_purged(self, totals: Block) -> Array:
         """Return which keys had records that have been dropped: `bool[n]`."""
-        return has_key(self._purged_rows)(totals)
+        purged = self._purged_rows
+        return has_key(purged)(totals) if len(purged) else np.zeros(len(totals), dtype=bool)
 
     def _before(self, totals: Block) -> Array:
         counts, new = np.zeros(len(totals.names), dtype=np.int64), under(self.new, totals.names)
@@ -185,22 +181,23 @@ class UnboundedBucket(Bucket):
         before: Array = totals.records - counts[totals.keys]
         return before
 
-    def _listed(self, everything: bool) -> Listed:
-        totals = self._totals if everything else of_keys(self._totals, self.new)
-        return self._of_totals(totals, self._before(totals), self._was_purged(totals))
-
-    def _of_totals(self, totals: Block, before: Array, purged: Array) -> Listed:
-        """Return the pairs of some keys. These had `before` records before this micro-batch; `purged` ones had more."""
-        place = np.zeros(len(totals), dtype=np.int64), totals.keys, totals.names
-
-        def panes(chosen: Array) -> Panes:
-            return Panes(lambda: self._windows(totals.take(chosen)))
-
-        new, ever = under(self.new, totals.names), np.full(len(totals), FOREVER)
-        bounds = lambda: (-ever, ever)  # noqa: E731
-        purge = lambda chosen: self._gone.append(totals.take(np.flatnonzero(chosen)))  # noqa: E731
-        numbers, signals = partial(numbers_of_keys, self.numbers, totals), self._signals(totals)
-        return Listed(*place, totals.records, before, panes, new, bounds, signals, purge, numbers, purged)
+    def _of_totals(self, totals: Block, before: Callable[[], Array], purged: Array) -> WindowPairs:
+        """Return the pairs of some keys. They had `before()` records before; `purged` ones had more."""
+        count, names = len(totals), totals.names
+        return WindowPairs(
+            np.zeros(count, dtype=np.int64),
+            totals.keys,
+            names,
+            counts=lambda: (totals.records, before()),
+            panes=lambda chosen: Panes(lambda: self._windows(totals, chosen)),
+            new=lambda: under(self.new, names),
+            bounds=lambda: (np.full(count, -FOREVER), np.full(count, FOREVER)),
+            signals=lambda: self._signals(totals),
+            latest=lambda: np.ones(count, dtype=bool),
+            purge=lambda chosen: self._gone.append(totals.take(np.flatnonzero(chosen))),
+            numbers=partial(numbers_of_keys, self.numbers, totals),
+            purged=purged,
+        )
 
     def _drop_purged(self) -> None:
         """Rewrite the totals; a key whose records are dropped keeps a row without records, so that it stays known."""
@@ -222,10 +219,6 @@ class UnboundedBucket(Bucket):
         least = [least_of(rows.partials[at][0], rows.keys, len(totals.names)) for at in range(len(asked))]
         return {name: found[totals.keys] for name, found in zip(asked, least, strict=True)}
 
-    @property
-    def _early(self) -> PageLists:
-        return PageLists(self.pages, EARLY, self.shape.select(()))
-
     def _marks(self) -> Block:
         return replace(self.new, index=np.full(len(self.new), max(self._now, 1)))
 
@@ -243,8 +236,8 @@ class UnboundedBucket(Bucket):
     def _of_keys(self, marks: Block) -> Panes:
         return Panes(lambda: self._windows(of_keys(self._totals, marks)) if len(marks) else iter(()))
 
-    def _windows(self, totals: Block) -> Iterator[Windows]:
-        totals = totals.take(np.flatnonzero(totals.records > 0))
+    def _windows(self, totals: Block, chosen: Array | bool = True) -> Iterator[Windows]:
+        totals = totals.take(np.flatnonzero(chosen & (totals.records > 0)))
         if len(totals):
             window = np.zeros(len(totals), dtype=np.int64)
             yield Windows(window, totals.keys, totals.names, totals.records, totals.partials, totals.dictionaries)
@@ -262,10 +255,9 @@ class UnboundedBucket(Bucket):
         self.head.parameters[TTL] = self.ttl
         super().save()
 
-    def keep(self) -> str:
-        """Keep the rows and the dirty set in the bucket cache."""
-        rows = {TOTALS: self.ledger.cached} if self.ledger.cached else {}
-        return self.cache.keep(0, rows | self.early_to_cache())
+    def rows_to_cache(self) -> dict[str, Block]:
+        """Return the rows of totals that the bucket cache keeps."""
+        return {TOTALS: self.ledger.cached} if self.ledger.cached else {}
 
     def extent(self) -> dict[str, int]:
         """Return one window of one slice, or none if no record is stored."""
