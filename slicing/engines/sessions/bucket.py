@@ -271,7 +271,7 @@ class SessionBucket(RowsBucket):
         return WaitingSessions(self._merged[0], self._emitted.new, ~self._closes(), self._panes)
 
     def has_pairs(self, among: str) -> Callable[[Block], Array]:
-        """Return the function `_was_open`."""
+        """Return a function that tells which rows of trigger state may belong to open sessions."""
         return self._was_open
 
     def has_records(self) -> Callable[[Block], Array]:
