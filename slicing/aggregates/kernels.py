@@ -15,7 +15,7 @@ def kernel(label: str, aggregate: Aggregate) -> Kernel:
         return RecordsKernel(label, aggregate)
     if aggregate.columns:
         return ColumnsKernel(label, aggregate)
-    if aggregate.columns is False:
+    if aggregate.columns is not None:
         return RowsKernel(label, aggregate)
     from slicing import tracing  # only functions of single rows need it
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import operator
 import pickle
 import random
 import time
@@ -599,3 +600,8 @@ def test_partials_of_numbers_are_columns_between_calls():
     assert [column.dtype for column in partials] == [np.int64, np.float64]
     assert made.object_bytes == 0
     assert [column.dtype for column in made.reduce(partials, np.array([0, 9]))] == [np.int64, np.float64]
+
+
+@pytest.mark.parametrize("no", [False, 0, np.False_])
+def test_functions_that_must_not_take_columns_run_by_rows(no):
+    assert type(kernels.kernel("sum", Aggregate(int, operator.add, operator.add, columns=no))) is RowsKernel

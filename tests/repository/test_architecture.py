@@ -394,7 +394,7 @@ def test_a_room_begins_with_a_paragraph_and_no_code(name):
         ("slicing.grouping", "pyspark.sql"),
         ("slicing.explain.plan", "pyspark.sql"),
         ("slicing.grouping", "combinators"),
-        ("slicing.spark.resolve", "combinators"),
+        ("slicing.spark.rules", "combinators"),
         ("slicing.aggregates.laws", "slicing.unknown"),
         ("slicing.aggregates.kernels", "slicing.tracing.kernel"),
         ("slicing.windows.window", "slicing.drawing.windows"),
