@@ -207,6 +207,15 @@ def test_changes_of_results_are_compared_as_they_are_shown():
     ]
 
 
+def test_the_first_window_with_an_added_result_differs_though_it_holds_the_same_records():
+    """Records of another key decide that it begins at 13; this key has one record, in the windows before it, too."""
+    old, new = (Query([FIVE], names, on_change()) for names in (["rows"], ["rows", "total"]))
+    store = begun(old)
+    new.step(store, [at(14, n=7, key=2)], 8 * SECOND)
+    rows = [(row[0] // SECOND, row[3]["total"]) for row in fed(new, store, [], 30 * SECOND) if row[2] == 2]
+    assert rows == [(10, None), (13, 7)]
+
+
 def test_the_fields_of_a_result_that_was_removed_leave_with_its_pages():
     old, new = Query([FIVE], ["rows", "squares", "most"]), Query([FIVE], ["rows"])
     store = begun(old, 12)

@@ -109,6 +109,8 @@ def changes(
     """
     family, by_end = shape.family, bool(left)
     before_first = emitted_before(family, first, by_end)
+    # A result that was added differs, for every key, in the first window that has it.
+    begins = family.slice_at(np.array([at - 1 for at in set(compared.since) if at is not None], dtype=np.int64))
     everything = fold(shape, [stored, fresh])
     before, news = (everything if seen else stored), (fresh if known and not seen else everything)
     before, news = (under(block, everything.names) for block in (before, news))
@@ -120,8 +122,11 @@ def changes(
             for block in (before, news, everything)
         )
         entering = np.maximum(family.first_window(new.index), first)
-        leaving = [family.last_window(rows.index) + 1, *(of(rows.index) for of in left)]
-        keys = np.concatenate([new.keys, *[rows.keys] * len(leaving)])
+        held = np.unique(rows.keys) if len(begins) else rows.keys[:0]
+        left_slices = np.concatenate([rows.index, np.repeat(begins, len(held))])
+        leaving = [family.last_window(left_slices) + 1, *(of(left_slices) for of in left)]
+        left_keys = np.concatenate([rows.keys, np.tile(held, len(begins))])
+        keys = np.concatenate([new.keys, *[left_keys] * len(leaving)])
         windows = emitted_from(family, np.concatenate([entering, *leaving]), by_end)
         inside = (windows >= first) & (windows < until)
         pairs = Pairs.over(windows[inside], len(everything.names))
