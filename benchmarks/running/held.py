@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from slicing import Aggregate, hopping
-from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.spill import FIRST, spilling
 from slicing.assembly.choice import choose
 from slicing.content.block import Shape
+from slicing.laws import dry_run
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import fingerprint_of

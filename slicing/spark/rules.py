@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
-from slicing.aggregates.dry_run import dry_run, why_no_result
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.records import KeptRecords
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
@@ -325,6 +324,8 @@ def two_layers_have_invert(each: Kernel, family: Family, wanted: str) -> None:
 
 def functions_run(asked: Resolution) -> None:
     """Functions of users must run on a generated record of the columns' types."""
+    from slicing.laws import dry_run
+
     for bound, each in zip(asked.results.values(), asked.result_kernels, strict=True):
         kinds = [asked.kinds.get(column, "bigint") for column in bound.columns]
         nullable = [column != EVENT_TIME and asked.schema[column].nullable for column in bound.columns]
@@ -386,6 +387,8 @@ def late_firings_have_grace(asked: Resolution) -> None:
 
 def emptied_windows_have_results(asked: Resolution) -> None:
     """If empty windows are emitted, each result must exist for a window without records."""
+    from slicing.laws import why_no_result
+
     for each in asked.kernels if asked.streaming and asked.trigger.tombstones else ():
         if cause := why_no_result(each):
             raise InvalidValue(

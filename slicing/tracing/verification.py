@@ -28,7 +28,7 @@ from slicing.tracing.formulas import TYPES
 from slicing.tracing.kernel import TracedKernel, _value_inputs
 
 if TYPE_CHECKING:
-    from slicing.aggregates.laws import Counterexample
+    from slicing.laws import Counterexample
 
 RECORDS = 160
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from slicing.aggregates.aggregate import Aggregate
-from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.kernels import kernel
 from slicing.errors import InvalidValue
+from slicing.laws import dry_run
 
 
 def added(a, b):

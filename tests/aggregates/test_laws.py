@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slicing import group_by, tumbling
-from slicing.aggregates import law_checks, laws
+from slicing import group_by, laws, tumbling
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, fieldwise
-from slicing.aggregates.difference import difference
-from slicing.aggregates.dry_run import _law_samples, dry_run
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
-from slicing.aggregates.law_checks import MOST_CALLS, broken_law
-from slicing.aggregates.laws import Counterexample
 from slicing.errors import InvalidType, InvalidValue
+from slicing.laws import Counterexample, checks
+from slicing.laws.checks import MOST_CALLS, broken_law
+from slicing.laws.dry_runs import _law_samples, dry_run
+from slicing.laws.properties import LAWS
+from slicing.laws.values import difference
 
 NUMBERS = [0, 1, 2, -3, 7, 2**40]
 
@@ -120,7 +120,7 @@ def test_broken_aggregates_have_a_counterexample(name):
 
 
 def test_every_law_is_broken_once():
-    assert {law for _, law in BROKEN.values()} == {law.__name__ for law in laws.LAWS}
+    assert {law for _, law in BROKEN.values()} == {law.__name__ for law in LAWS}
 
 
 def test_singleton_in_columns_is_tried_on_the_empty_partial_only():
@@ -354,8 +354,8 @@ def mean_of_columns(a, b):
 @pytest.fixture
 def unhurried(monkeypatch):
     """A machine that is busy with other things must not end a dry run early."""
-    monkeypatch.setattr(law_checks, "MOST_SECONDS", math.inf)
-    monkeypatch.setattr(law_checks, "LONGEST", math.inf)
+    monkeypatch.setattr(checks, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(checks, "LONGEST", math.inf)
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -489,7 +489,7 @@ def test_trying_the_laws_takes_few_calls(options):
 
 def test_a_slow_function_is_called_for_a_moment_only(monkeypatch):
     calls = []
-    monkeypatch.setattr(law_checks, "perf_counter", lambda: len(calls) / 20)  # so each call takes 50 ms
+    monkeypatch.setattr(checks, "perf_counter", lambda: len(calls) / 20)  # so each call takes 50 ms
     aggregate = Aggregate(lambda: 0, lambda acc, x: calls.append(x) or acc + x, lambda a, b: calls.append(a) or a + b)
     assert broken_law(kernel("result", aggregate), [pa.array(range(6))]) is None
     assert len(calls) <= 12

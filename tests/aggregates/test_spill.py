@@ -13,7 +13,6 @@ from pyspark import cloudpickle
 
 from slicing import Aggregate
 from slicing.aggregates import kernels
-from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.spill import FIRST, MOST, SPILL, spilling
 from slicing.assembly.choice import choose
@@ -21,6 +20,7 @@ from slicing.content.block import Shape, encode_keys
 from slicing.content.folding import from_records
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, TooLarge
+from slicing.laws import dry_run
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_update

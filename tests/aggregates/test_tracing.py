@@ -18,7 +18,6 @@ from pyspark import cloudpickle
 
 from slicing import Aggregate, traced
 from slicing.aggregates import kernels
-from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.rows import RowsKernel
 from slicing.assembly.choice import choose
@@ -28,6 +27,7 @@ from slicing.content.folding import fold, from_records
 from slicing.engines.bounded import all_frames
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue
+from slicing.laws import dry_run
 from slicing.state.store import MemoryStore
 from slicing.tracing import verification
 from slicing.tracing.exact import Calculation

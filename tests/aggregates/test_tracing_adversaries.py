@@ -17,8 +17,8 @@ import pytest
 
 from slicing import Aggregate
 from slicing.aggregates import kernels
-from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.rows import RowsKernel
+from slicing.laws import dry_run
 from slicing.tracing.exact import Calculation
 from slicing.tracing.expressions import Graph, Untraceable
 from slicing.tracing.folds import UFUNCS

@@ -17,7 +17,7 @@ from test_more_combinators import EMISSIONS, random_records
 import combinators as C
 from combinators._common import ANY_NESTED, CARRIED
 from combinators.catalogue import CATALOGUE, MORE
-from slicing.aggregates import laws
+from slicing import laws
 from slicing.aggregates.aggregate import EVENT_TIME
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel

@@ -21,15 +21,16 @@ from scenarios.scenario import Scenario
 
 import combinators
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
-from slicing.aggregates import law_checks, laws
+from slicing import laws
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
-from slicing.aggregates.dry_run import _law_samples
 from slicing.aggregates.fields import FLOATS, INTEGERS, arrow_type, decimal_of, kind_of
 from slicing.aggregates.kernels import kernel
-from slicing.aggregates.law_checks import broken_law
 from slicing.assembly.assembling import assemble
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue, ResultOverflow
+from slicing.laws import checks
+from slicing.laws.checks import broken_law
+from slicing.laws.dry_runs import _law_samples
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_close
 
@@ -337,8 +338,8 @@ def test_laws(entry, kind):
 @pytest.mark.parametrize(("entry", "kind"), CASES)
 def test_laws_that_are_tried_when_a_query_is_built(entry, kind, monkeypatch):
     """A combinator is not tried then, but would pass."""
-    monkeypatch.setattr(law_checks, "LONGEST", math.inf)
-    monkeypatch.setattr(law_checks, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(checks, "LONGEST", math.inf)
+    monkeypatch.setattr(checks, "MOST_SECONDS", math.inf)
     kinds = kinds_of(entry, kind)
     columns = [_law_samples(of) for of in kinds]
     arrays = [pa.array(values, arrow_type(of)) for values, of in zip(columns, kinds, strict=True)]

@@ -33,17 +33,19 @@ from combinators._items import as_doubles
 from combinators._tables import Tables
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
 from combinators.frequent import _by_count
-from slicing.aggregates import law_checks, laws
+from slicing import laws
 from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
-from slicing.aggregates.dry_run import _law_samples
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
-from slicing.aggregates.law_checks import broken_law
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.content.folding import fold_arrays
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue, MissingRequirement, RowFailure, TooLarge
+from slicing.laws import checks
+from slicing.laws.checks import broken_law
+from slicing.laws.dry_runs import _law_samples
+from slicing.laws.properties import LAWS
 from slicing.state.store import MemoryStore
 from slicing.triggers.change import OnChange
 from slicing.triggers.emission import early, on_change, on_close, on_update
@@ -247,15 +249,15 @@ def test_laws(entry, kind):
     bound = entry.of("x")
     records = [(value, at // 2)[: len(bound.columns)] for at, value in enumerate([*values, None, values[0]])]
     options = {"kinds": kinds_of(bound, kind), "rounds": 4}
-    for law in laws.LAWS:
+    for law in LAWS:
         found = law(bound, records, **options)
         assert found is None, str(found)
 
 
 @pytest.mark.parametrize(("entry", "kind"), FEW)
 def test_laws_that_are_tried_when_a_query_is_built(entry, kind, monkeypatch):
-    monkeypatch.setattr(law_checks, "LONGEST", math.inf)
-    monkeypatch.setattr(law_checks, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(checks, "LONGEST", math.inf)
+    monkeypatch.setattr(checks, "MOST_SECONDS", math.inf)
     bound = entry.of("x")
     kinds = kinds_of(bound, kind)
     arrays = [pa.array(_law_samples(of), arrow_type(of)) for of in kinds]

@@ -7,7 +7,6 @@ import pytest
 
 import combinators as C
 from slicing import Aggregate, hopping, tumbling, unbounded
-from slicing.aggregates.dry_run import dry_run
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
@@ -16,6 +15,7 @@ from slicing.content.block import Shape
 from slicing.explain.costs import Cost, Costs
 from slicing.explain.ledgers import TotalsPlan
 from slicing.explain.plan import Plan
+from slicing.laws import dry_run
 from slicing.triggers.emission import early, on_update
 from slicing.windows.families.family import RUNS
 

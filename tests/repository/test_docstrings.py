@@ -29,7 +29,8 @@ def functions():
     """Public functions, and public methods of what a query is built with, by their names."""
     found = {name: getattr(slicing, name) for name in slicing.__all__}
     found = {name: value for name, value in found.items() if inspect.isfunction(value)}
-    found |= {f"laws.{name}": value for name, value in vars(slicing.laws).items() if inspect.isfunction(value)}
+    laws = {f"laws.{name}": getattr(slicing.laws, name) for name in slicing.laws.__all__}
+    found |= {name: value for name, value in laws.items() if inspect.isfunction(value)}
     for owner in BUILDERS:
         methods = {name: value for name, value in vars(owner).items() if inspect.isfunction(value)}
         found |= {f"{owner.__name__}.{name}": value for name, value in methods.items() if not name.startswith("_")}

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Partials, fresh
 from slicing.aggregates.kernel import Kernel
-from slicing.aggregates.laws import Counterexample, given_values
 from slicing.errors import RowFailure, SlicingError
+from slicing.laws.properties import Counterexample, given_values
 
 MOST_CALLS = 200
 MOST_SECONDS, LONGEST = 0.02, 0.5

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates import laws
-from slicing.aggregates.difference import difference
 from slicing.aggregates.fields import arrow_type, check_partial, decimal_of
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.aggregates.law_checks import broken_law, near
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.spill import spilling
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, RowFailure, SlicingError, excerpt
+from slicing.laws.checks import broken_law, near
+from slicing.laws.properties import elementwise
+from slicing.laws.values import difference
 
 _DAY = dt.date(2024, 2, 29)
 _NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
@@ -48,7 +48,7 @@ _LAWS: dict[str, tuple[Any, ...]] = {
     "timestamp": tuple(_NOON + dt.timedelta(days=20_000 * number) for number in _NUMBERS),
 }
 _LAWS["timestamp_ntz"] = tuple(time.replace(tzinfo=None) for time in _LAWS["timestamp"])
-"""Samples by kind for `slicing.aggregates.law_checks`, which describes the six samples; other kinds use numbers."""
+"""Samples by kind for `slicing.laws.checks`, which describes the six samples; other kinds use numbers."""
 _REMEDIES = {
     "identity": "Let `init()` be the partial that changes no other: 0 for a sum, infinity for a minimum.",
     "singleton": "Let `agg` do with a record what `combine` does with the partial of that record alone.",
@@ -130,7 +130,7 @@ def _run_all(kernel: Kernel, kinds: Sequence[str]) -> None:
         _run_quietly(kernel, _arrays([(*values, None) for values in samples], kinds))
     found = None
     with suppress(Exception):
-        found = laws.elementwise(kernel.aggregate, list(zip(*samples, strict=True)), kinds=kinds)
+        found = elementwise(kernel.aggregate, list(zip(*samples, strict=True)), kinds=kinds)
     if found is not None:
         raise InvalidType(
             f"the functions of `{kernel.label}` do not work on columns: {found}\n"

@@ -19,11 +19,15 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 import numpy as np
 
 from slicing.aggregates.aggregate import Aggregate, Bound
-from slicing.aggregates.difference import difference
 from slicing.aggregates.fields import infer_fields
-from slicing.aggregates.nested import (
+from slicing.errors import InvalidValue, excerpt, shortened
+from slicing.laws.values import (
     FLOAT,
+    Record,
     alike,
+    array_of,
+    as_arrays,
+    difference,
     leaves_of,
     listed,
     mapped,
@@ -33,8 +37,6 @@ from slicing.aggregates.nested import (
     stack_of,
     unshared,
 )
-from slicing.aggregates.views import Record, array_of, as_arrays
-from slicing.errors import InvalidValue, excerpt, shortened
 
 Law: TypeAlias = Callable[..., "Counterexample | None"]
 _STATEMENTS = {

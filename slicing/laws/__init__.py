@@ -1,6 +1,8 @@
-"""Checks of the laws of aggregates on your own values: the public name of `slicing.aggregates.laws`."""
+"""Checks of the laws of aggregates on your own values; and, when a query is built, on values of the framework."""
 
-from slicing.aggregates.laws import (
+from slicing.laws.dry_runs import dry_run as dry_run
+from slicing.laws.dry_runs import why_no_result as why_no_result
+from slicing.laws.properties import (
     Counterexample,
     associativity,
     check,
