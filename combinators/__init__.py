@@ -20,7 +20,6 @@ from combinators.pairs import corr, covar_pop, covar_samp, regr_intercept, regr_
 from combinators.quantiles import approx_percentile, median, percentile, percentile_relative
 from combinators.rates import counter_rate, delta, ewma, ohlc, time_in_state, time_weighted_mean
 from combinators.sums import mean, sum
-from slicing.hints import no_name
 
 # The public functions are wrapped to print as their call; the originals stay in their modules for doctests.
 for _each in [name for name, value in globals().items() if callable(value) and name != "struct"]:
@@ -122,4 +121,6 @@ _MEANT = {
 
 
 def __getattr__(name: str) -> Any:
+    from slicing.hints import no_name
+
     raise no_name("combinators", name, _MEANT, __all__)

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.conversions import as_number
 from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of, is_nested
-from slicing.aggregates.migration_hints import written
-from slicing.errors import InvalidType, Remedy, Topic
-from slicing.hints import hinted
+from slicing.column_names import written
+from slicing.errors import InvalidType, Remedy, Topic, hinted
 
 Array: TypeAlias = npt.NDArray[Any]
 P = ParamSpec("P")
@@ -92,4 +91,4 @@ def printed(combinator: Callable[P, R]) -> Callable[P, R]:
             else made
         )
 
-    return hinted(call, "C.", written)
+    return hinted(call, "C.")

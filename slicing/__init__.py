@@ -8,7 +8,6 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 from slicing import errors
-from slicing.hints import hinted, no_name
 
 if TYPE_CHECKING:
     from slicing import laws as laws
@@ -154,10 +153,10 @@ def __getattr__(name: str) -> Any:
     if name == "laws":
         return import_module("slicing.laws")
     if name not in __all__:
-        raise no_name("slicing", name, _MEANT, __all__)
+        raise import_module("slicing.hints").no_name("slicing", name, _MEANT, __all__)
     value = getattr(import_module(f"slicing.{_HOME[name]}") if name in _HOME else errors, name)
     if isfunction(value) and name in _HOME:
-        value = hinted(value, shown=import_module("slicing.aggregates.migration_hints").written)
+        value = errors.hinted(value)
         value.__module__ = __name__  # it is pickled by the name under which it is found
     globals()[name] = value  # later look-ups find it without this function
     return value

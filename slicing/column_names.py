@@ -1,9 +1,11 @@
-"""Names of columns as Spark's SQL writes them: parts between dots, in backquotes where they have other characters."""
+"""Columns as text: names as Spark's SQL writes them, in backquotes where needed, and the code of Columns."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
+from typing import Any
 
 _PART = r"`(?:[^`]|``)+`|[^`.]+"
 _PATH = re.compile(rf"(?:{_PART})(?:\.(?:{_PART}))*")
@@ -56,3 +58,35 @@ def as_column(code: str) -> str:
     F.col("day") F.expr("day + 1")
     """
     return code if code.startswith("F.") else f"F.col({code})"
+
+
+def is_column(value: Any) -> bool:
+    """Return whether a value is a Spark Column; pyspark need not be installed."""
+    return not isinstance(value, (str, type)) and hasattr(value, "isNotNull") and hasattr(value, "alias")
+
+
+def columns_in(value: Any) -> tuple[Any, ...]:
+    """Return the items of an argument that takes one column or several; what is neither is an item, to be refused."""
+    several = isinstance(value, Iterable) and not isinstance(value, str) and not is_column(value)
+    return tuple(value) if several else (value,)
+
+
+def is_window(value: Any) -> bool:
+    """Return whether a value is the result of Spark's `window` or `session_window`."""
+    return is_column(value) and text_of(value).startswith(("window(", "session_window("))
+
+
+def text_of(column: Any) -> str:
+    """Return a Column's text as Spark prints it; a name is returned unchanged."""
+    return column if isinstance(column, str) else str(column).removeprefix("Column<'").removesuffix("'>")
+
+
+def written(value: Any) -> str:
+    """Return the text of a call that makes an argument: Columns by their text, functions by name, frames as `df`."""
+    if hasattr(type(value), "sparkSession"):
+        return "df"
+    if is_column(value):
+        return f"F.expr({text_of(value)!r})"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(written, value))}]"
+    return getattr(value, "__name__", "function") if callable(value) else repr(value)

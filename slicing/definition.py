@@ -8,9 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from slicing.aggregates.aggregate import Bound, Struct
-from slicing.aggregates.migration_hints import OF_DEFINED
 from slicing.errors import InvalidType, InvalidValue, check_flag
-from slicing.hints import no_name
 from slicing.windows.sets import windows_of_call
 
 if TYPE_CHECKING:
@@ -87,6 +85,8 @@ class Definition:
         return made if self.history is None else f"{made}.{self.history}"
 
     def __getattr__(self, name: str) -> Any:
+        from slicing.hints import OF_DEFINED, no_name
+
         raise no_name("a definition", name, OF_DEFINED, dir(type(self)))
 
     def __call__(self, df: DataFrame) -> DataFrame:

@@ -7,7 +7,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOST_SHOWN = 200
 """The maximum number of characters of a value in a message, as keys and values can be megabytes."""
@@ -216,3 +220,22 @@ def class_of_reason(error: object) -> str:
     """
     ours = _OURS.findall("" if error is None else str(error))
     return str(ours[-1][0]) if ours else ""
+
+
+def hinted(function: Callable[P, R], prefix: str = "") -> Callable[P, R]:
+    """Return a function that raises InvalidType with the call that was meant if its arguments fit no signature.
+
+    `prefix` goes before its name in messages.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, InvalidValue) as error:
+            from slicing.hints import Misfit
+
+            Misfit(function, prefix, args, kwargs).check(error)
+            raise
+
+    return call

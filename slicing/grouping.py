@@ -7,20 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
 from slicing.aggregates.aggregate import Aggregate, Bound, Input, Struct
-from slicing.aggregates.migration_hints import (
-    OF_GROUPED,
-    OF_WINDOWED,
-    columns_in,
-    is_column,
-    is_window,
-    refusal,
-    remedy,
-    sparks_window,
-)
 from slicing.assembly.choice import EAGER, TREES
+from slicing.column_names import columns_in, is_column, is_window
 from slicing.definition import Definition, check_frame, is_frame
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
-from slicing.hints import no_name
 from slicing.options import Asked, Options, grouping_text
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import ADAPTS
@@ -105,6 +95,8 @@ class Grouped:
         return grouping_text(self.df, self.keys)
 
     def __getattr__(self, name: str) -> Any:
+        from slicing.hints import OF_GROUPED, no_name
+
         raise no_name("a grouping without windows", name, OF_GROUPED, dir(type(self)))
 
     def window(self, *windows: Window | Time, time: Time = None, long: bool = False, **named: Window) -> Windowed:
@@ -124,11 +116,7 @@ class Grouped:
         >>> group_by("user").window(short=tumbling("1 minute"), day=hopping("1 day", "1 minute"), time="ts")
         group_by('user').window(short=tumbling('1 minute'), day=hopping('1 day', advance='1 minute'), time='ts')
         """
-        if meant := sparks_window(windows):
-            raise InvalidType(
-                "`window` takes windows as values, and the time after them; got the arguments of Spark's `window`. "
-                f"Write `.window({meant})`."
-            )
+        _check_no_sparks_window(windows)
         if time is None and windows and _is_time(windows[-1]):
             *windows, time = windows  # type: ignore[assignment]
         if not isinstance(long, bool):
@@ -187,6 +175,8 @@ class Windowed(Asked):
     """The keys, windows and options of a windowed aggregation; every method returns a new value."""
 
     def __getattr__(self, name: str) -> Any:
+        from slicing.hints import OF_WINDOWED, no_name
+
         raise no_name("a windowed grouping", name, OF_WINDOWED, dir(type(self)))
 
     def emit(self, emission: Emission | UserTrigger) -> Windowed:
@@ -557,6 +547,18 @@ class FeaturesAt:
         return resolve_features(asked, self.spine, self.spine_time, results)
 
 
+def _check_no_sparks_window(given: Sequence[Any]) -> None:
+    if not given or isinstance(given[0], Window):
+        return
+    from slicing.hints import sparks_window
+
+    if meant := sparks_window(given):
+        raise InvalidType(
+            "`window` takes windows as values, and the time after them; got the arguments of Spark's `window`. "
+            f"Write `.window({meant})`."
+        )
+
+
 def _check_positive(name: str, count: int) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise InvalidValue(
@@ -569,6 +571,8 @@ def named(functions: tuple[Any, ...], arguments: dict[str, Any], call: str = "ag
     if functions and isinstance(functions[0], (Aggregate, Bound, Struct)):
         raise InvalidType(f"results need names: write `{call}(name=...)`, for example `{call}(orders=C.count())`.")
     if functions and (not callable(functions[0]) or _is_sparks(functions[0])):
+        from slicing.hints import remedy
+
         raise InvalidType(f"`{call}` takes no {excerpt(functions[0])}. {remedy(functions[0])}")
     if functions or any(name in arguments and not isinstance(arguments[name], (Bound, Struct)) for name in _FUNCTIONS):
         return _one_aggregate(functions, dict(arguments), call)
@@ -581,6 +585,8 @@ def _bound(name: str, value: Any) -> Bound | Struct:
     if isinstance(value, Aggregate):
         return value.on()
     if not isinstance(value, (Bound, Struct)):
+        from slicing.hints import refusal
+
         raise InvalidType(refusal(f"result `{name}`", value))
     return value
 

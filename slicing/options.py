@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from slicing.aggregates.aggregate import Input
-from slicing.aggregates.migration_hints import written
+from slicing.column_names import written
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import REFUSE
 from slicing.triggers.emission import ON_CLOSE

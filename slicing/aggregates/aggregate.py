@@ -19,7 +19,7 @@ from slicing.aggregates.fields import (
     parse_results,
     result_kind_of,
 )
-from slicing.aggregates.migration_hints import is_column, refusal, text_of, written
+from slicing.column_names import is_column, text_of, written
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 EVENT_TIME = "\0event time"
@@ -346,6 +346,8 @@ class Struct:
             raise InvalidValue('a struct needs at least one result, for example `C.struct(low=C.min("x"))`.')
         for name, value in self.results.items():
             if not isinstance(value, (Bound, Struct)):
+                from slicing.hints import refusal
+
                 raise InvalidType(refusal(f"field `{name}` of a struct", value))
 
     def where(self, condition: Condition) -> Struct:

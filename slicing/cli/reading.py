@@ -11,7 +11,6 @@ from slicing.cli.csv_files import load_csv, stream_csv
 from slicing.cli.loading import BAD, load_json, stream_json
 from slicing.cli.parquet_files import load_parquet, stream_parquet
 from slicing.errors import InvalidType, InvalidValue
-from slicing.hints import no_column
 from slicing.spark.columns import quoted
 
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -56,6 +55,8 @@ def instants(frame: DataFrame, column: str, unit: str = "") -> Column:
     """
     kind = dict(frame.dtypes).get(column)
     if kind is None:
+        from slicing.hints import no_column
+
         raise no_column("time column", column, frame.columns)
     if kind in (*_MOMENTS, "date"):
         if unit:

@@ -8,9 +8,8 @@ from typing import Any, Required, TypedDict
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.fields import Field, parse_results
-from slicing.aggregates.migration_hints import columns_in, is_column
 from slicing.aggregates.records import KeptRecords, kept_records
-from slicing.column_names import unquoted
+from slicing.column_names import columns_in, is_column, unquoted
 from slicing.errors import InvalidType, InvalidValue, check_flag, check_takes, excerpt
 from slicing.process.evictors import Evictor, check_kinds
 from slicing.process.function import Process, Then

@@ -21,7 +21,6 @@ from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
 from slicing.errors import InvalidType
-from slicing.hints import no_column
 from slicing.spark.columns import quoted
 from slicing.spark.late import DELAY
 from slicing.spark.watermarks import check_watermark
@@ -40,6 +39,8 @@ def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
     """Return the records, one row for each of their windows. Raises InvalidValue and InvalidType."""
     for what, name in (("time column", time), *(("column", name) for name in window.values)):
         if name not in df.columns:
+            from slicing.hints import no_column
+
             raise no_column(f"{what} of {window}", name, df.columns)
     field = df.schema[time]
     if not isinstance(field.dataType, T.TimestampType):

@@ -13,8 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.migration_hints import is_column
-from slicing.column_names import unquoted
+from slicing.column_names import is_column, unquoted
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.columns import quoted
 from slicing.spark.ddl import struct_of

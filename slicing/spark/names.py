@@ -10,10 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.migration_hints import is_column, text_of, written
-from slicing.column_names import in_backquotes, in_code, parts_of, path_of, unquoted
+from slicing.column_names import in_backquotes, in_code, is_column, parts_of, path_of, text_of, unquoted, written
 from slicing.errors import InvalidType, InvalidValue, shortened
-from slicing.hints import no_column
 from slicing.spark.columns import Key, quoted
 from slicing.spark.declared import Declared
 
@@ -116,6 +114,8 @@ class Names:
         if more and self.alike(self.given_schema.names, first):
             return self._of_column(F.col(name), what)
         expression = "" if name.isidentifier() else f"An expression {remedy.format(name)}"
+        from slicing.hints import no_column
+
         raise no_column(what, name, self.given_schema.names, expression)
 
     def _called(self, name: str) -> list[str]:

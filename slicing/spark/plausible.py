@@ -10,7 +10,6 @@ from pyspark.sql import types as T
 
 from slicing.column_names import unquoted
 from slicing.errors import InvalidType, InvalidValue
-from slicing.hints import no_column
 from slicing.spark.columns import check_time_type, quoted
 from slicing.spark.late import DELAY
 from slicing.spark.names import is_case_sensitive
@@ -64,6 +63,8 @@ def _resolved(df: DataFrame, time: str) -> T.StructField:
     plain = unquoted(time)
     found = [field for field in fields if field.name == plain or (not exact and field.name.lower() == plain.lower())]
     if not found:
+        from slicing.hints import no_column
+
         raise no_column("time column", time, df.columns, "Take a field of a struct into a column of its own first.")
     if len(found) > 1:
         raise InvalidValue(f"time column `{time}` is ambiguous: {len(found)} columns have this name. Rename one.")

@@ -20,7 +20,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
-from slicing.aggregates.migration_hints import text_of, written
+from slicing.column_names import text_of, written
 from slicing.content.memory import FIELDS, NEVER, Remembered, kernel_of
 from slicing.state.format.column_texts import renumbered
 from slicing.triggers.candidates import Candidates, Memory

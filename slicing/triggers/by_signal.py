@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slicing.aggregates.arrays import Array
-from slicing.aggregates.migration_hints import written
+from slicing.column_names import written
 from slicing.content.signals import ABSENT, WHEN
 from slicing.triggers.candidates import Candidates, Memory
 from slicing.triggers.condition import Condition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from slicing.aggregates.aggregate import Input
-from slicing.aggregates.migration_hints import is_column
+from slicing.column_names import is_column
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.triggers.buffer import Buffer
 from slicing.triggers.by_delay import ByDelay, ByEventDelay

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
-from slicing.hints import no_keyword
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import several
@@ -106,6 +105,8 @@ _FORMS = (
 
 def _known(named: Iterable[str]) -> str:
     """Return the remedy for keywords of other libraries among the names of lengths; "" without one."""
+    from slicing.hints import no_keyword
+
     return next(filter(None, (no_keyword("features_at", name) for name in named)), "")
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import cast
 
 from slicing.errors import CallText, InvalidType, InvalidValue, Remedy, Topic, excerpt
-from slicing.hints import no_keyword
 from slicing.windows.families.several import (
     Several,
     end_together,
@@ -83,6 +82,8 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     """
     for name, window in (*((None, each) for each in given), *named.items()):
         if not isinstance(window, Window):
+            from slicing.hints import no_keyword
+
             remedy = no_keyword("window", name) if name else ""
             raise InvalidType(
                 "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding`, `counting`, "

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Each room may import those of the lines above its own, and itself; not its neighbours of the same line.
 ROOMS = (
     {"slicing.errors", "slicing.profiling"},
-    {"slicing.hints", "slicing.column_names"},
+    {"slicing.column_names"},
+    {"slicing.hints"},
     {"slicing.windows", "slicing.aggregates"},
     {"slicing.content", "slicing.laws", "slicing.tracing"},
     {"slicing.assembly", "slicing.state"},
@@ -34,7 +35,7 @@ ROOMS = (
 )
 # What takes no part in a micro-batch. Other rooms import the package itself, not its modules. Rooms below its own may
 # import it too, inside functions: it is loaded when it is used.
-DOORS = ("slicing.laws", "slicing.tracing", "slicing.drawing", "slicing.explain")
+DOORS = ("slicing.hints", "slicing.laws", "slicing.tracing", "slicing.drawing", "slicing.explain")
 QUERY = ("slicing", "slicing.grouping", "slicing.definition", "slicing.spark.build")
 """What is imported to build a query; stages and engines, which workers import, are among what these import."""
 # Inside a room: a name is a module, or a folder with all that is in it. Names of a line may not import each other,
@@ -153,7 +154,6 @@ INSIDE = {
 }
 ALONE = {
     "slicing.errors",
-    "slicing.hints",
     "slicing.column_names",
     "slicing.profiling",
     "slicing.options",
@@ -168,7 +168,7 @@ COMBINATORS_MAY_IMPORT = {
     "slicing.aggregates.aggregate",
     "slicing.aggregates.fields",
     "slicing.aggregates.conversions",
-    "slicing.aggregates.migration_hints",
+    "slicing.column_names",
     "slicing.aggregates.ordered_bytes",
     "slicing.content.hashing",
     "slicing.errors",
@@ -188,6 +188,7 @@ FILES = {module_name(path): path for package in ("slicing", "combinators") for p
 PARAGRAPHS = {name for name, path in FILES.items() if path.name == "__init__.py"} - {
     "combinators",
     "slicing",
+    "slicing.hints",
     "slicing.laws",
     "slicing.tracing",
     "slicing.drawing",

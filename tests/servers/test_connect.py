@@ -24,7 +24,7 @@ from slicing import (
     results,
     session,
 )
-from slicing.aggregates.migration_hints import text_of
+from slicing.column_names import text_of
 from slicing.spark.progress import micro_batch
 from slicing.state.format.column_texts import renumbered
 

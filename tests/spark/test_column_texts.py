@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import functions as F
 
-from slicing.aggregates.migration_hints import text_of
+from slicing.column_names import text_of
 from slicing.errors import StateMismatch
 from slicing.state.format.column_texts import renumbered
 from slicing.state.format.fingerprint import Fingerprint

@@ -29,7 +29,7 @@ from slicing import (
     tumbling,
     unbounded,
 )
-from slicing.aggregates.migration_hints import text_of
+from slicing.column_names import text_of
 
 HOUR = tumbling("1 hour")
 

@@ -21,7 +21,9 @@ from slicing import (
     sliding,
     tumbling,
 )
-from slicing.hints import closest, no_column
+from slicing.errors import hinted
+from slicing.hints import no_column
+from slicing.hints.names import closest
 from slicing.windows.lookback import lookbacks
 
 HOUR, MINUTE = "1 hour", "1 minute"
@@ -194,7 +196,7 @@ def test_errors_of_the_functions_themselves_are_not_reworded():
         raise TypeError("mine")
 
     with pytest.raises(TypeError, match="mine"):
-        slicing.hints.hinted(broken)()
+        hinted(broken)()
     with pytest.raises(InvalidType, match="needs a unit"):
         tumbling(5)
 

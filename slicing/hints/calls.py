@@ -1,116 +1,21 @@
-"""Turn names, keywords and numbers of arguments that do not exist here into messages with the call that was meant."""
+"""Calls whose arguments fit no signature, with the call that was meant."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from difflib import get_close_matches
-from functools import wraps
 from itertools import takewhile
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, shortened
+from slicing.column_names import written
+from slicing.errors import InvalidType, shortened
+from slicing.hints.names import closest, keywords_for
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Kind = inspect.Parameter
 
-_RENAMED = {
-    "advance": ("slide", "slide_duration", "slideDuration", "hop", "every", "by"),
-    "step": ("slide", "every"),
-    "size": ("window_duration", "windowDuration", "duration", "length", "width", "period"),
-    "offset": ("start_time", "startTime", "origin"),
-    "zone": ("tz", "timezone", "time_zone", "timeZone"),
-    "gap": ("gap_duration", "gapDuration", "timeout", "inactivity"),
-    "time": ("on", "ts", "timestamp", "time_column", "timeColumn"),
-    "percentage": ("q", "quantile", "probability"),
-    "where": ("filter", "condition"),
-    "ignore_nulls": ("ignorenulls", "ignoreNulls"),
-}
-"""Keywords here, each with those of other libraries for it."""
 
-_VALUES = 'Windows are values: `.window(hopping("1 hour", advance="1 minute"), time="ts")`.'
-SAID = {
-    **{("window", name): _VALUES for ours in ("size", "advance") for name in (ours, *_RENAMED[ours])},
-    ("window", "watermark"): 'The watermark comes first: `group_by(df.withWatermark("ts", "10 minutes"))`.',
-    ("features_at", "closed"): "Write `inclusive=True` to count records at the time itself too, else leave it out.",
-}
-"""The remedies of calls with free keywords, by the call and a keyword of other libraries."""
-_FREE = {"window": ("time", "long"), "features_at": ("inclusive", "time", "spine_time")}
-"""The keywords of calls with free keywords."""
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question about the known name that is closest to an unknown one; "" if none is close.
-
-    >>> did_you_mean("countDistinct", ["count", "count_distinct"]), did_you_mean("x", ["count"])
-    ('Did you mean `count_distinct`?', '')
-    """
-    found = closest(name, known)
-    return f"Did you mean `{found}`?" if found else ""
-
-
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is closest to an unknown one, in any case and with any underscores."""
-    folded = {_folded(each): each for each in known}
-    found = get_close_matches(_folded(name), folded, n=1, cutoff=0.7)
-    return folded[found[0]] if found else None
-
-
-def _folded(name: str) -> str:
-    return name.casefold().replace("_", "")
-
-
-def no_name(what: str, name: str, meant: Mapping[str, str], known: Iterable[str]) -> AttributeError:
-    """Return the error for a missing attribute: `meant` has remedies for names of other libraries."""
-    if name.startswith("_"):
-        return AttributeError(f"{what} has no `{name}`")
-    remedy = meant.get(name) or did_you_mean(name, known)
-    return NoSuchMethod(f"{what} has no `{name}`. {remedy}") if remedy else AttributeError(f"{what} has no `{name}`")
-
-
-def no_column(what: str, name: str, known: Sequence[str], more: str = "") -> InvalidValue:
-    """Return the error for a missing column; `more` is added as a further remedy."""
-    remedies = " ".join(filter(None, (did_you_mean(name, known), more)))
-    return InvalidValue(
-        f"{what} `{shortened(name)}` does not exist; the columns are {', '.join(known)}.{remedies and ' ' + remedies}"
-    )
-
-
-def no_keyword(call: str, name: str) -> str:
-    """Return the remedy for a keyword that a call with free keywords does not know; "" if it could be any name.
-
-    >>> no_keyword("window", "on"), no_keyword("window", "tme"), no_keyword("features_at", "inclsive")
-    ('Did you mean `time`?', 'Did you mean `time`?', 'Did you mean `inclusive`?')
-    """
-    ours = [each for each in _renamed(name) if each in _FREE[call]]
-    return SAID.get((call, name)) or did_you_mean(ours[0] if ours else name, _FREE[call])
-
-
-def _renamed(name: str) -> list[str]:
-    """Return the keywords here for one of other libraries."""
-    return [ours for ours, foreign in _RENAMED.items() if name in foreign]
-
-
-def hinted(function: Callable[P, R], prefix: str = "", shown: Callable[[Any], str] = repr) -> Callable[P, R]:
-    """Return a function that raises InvalidType with the call that was meant if its arguments fit no signature.
-
-    `prefix` goes before its name in messages, and `shown` returns the text of an argument.
-    """
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except (TypeError, InvalidValue) as error:
-            _Misfit(function, prefix, shown, args, kwargs).check(error)
-            raise
-
-    return call
-
-
-class _Misfit:
+class Misfit:
     """A call whose arguments may not fit the signature of its function.
 
     `args` are the positional arguments that fit, `extra` those after them. `kwargs` are the others by their names here,
@@ -121,11 +26,10 @@ class _Misfit:
         self,
         function: Callable[..., Any],
         prefix: str,
-        shown: Callable[[Any], str],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ):
-        self.function, self.name, self.show, self.given = function, prefix + function.__name__, shown, (args, kwargs)
+        self.function, self.name, self.given = function, prefix + function.__name__, (args, kwargs)
         self.signature = inspect.signature(function)
         self.parameters = self.signature.parameters
         kinds = [each.kind for each in self.parameters.values()]
@@ -170,7 +74,7 @@ class _Misfit:
 
     def shown(self, value: Any) -> str:
         """Return the text of an argument."""
-        return "..." if value is ... else value if isinstance(value, _Code) else shortened(self.show(value))
+        return "..." if value is ... else value if isinstance(value, _Code) else shortened(written(value))
 
     def _why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         try:
@@ -186,8 +90,8 @@ class _Misfit:
     def _ours(self, name: str) -> str:
         if name in self.parameters:
             return name
-        renamed = _renamed(name)
-        fitting = [ours for ours in renamed if ours in self.parameters] or renamed
+        ours = keywords_for(name)
+        fitting = [each for each in ours if each in self.parameters] or ours
         return fitting[0] if fitting else closest(name, self.parameters) or name
 
     def placed(self) -> dict[str, Any]:
@@ -224,7 +128,7 @@ class _Code(str):
     """The text of an argument, which is written as it is."""
 
 
-def _windows(call: _Misfit) -> str:
+def _windows(call: Misfit) -> str:
     """Return the windows of a size that were meant."""
     needed = [each.name for each in call.parameters.values() if each.default is each.empty and each.name != "advance"]
     named, notes = dict.fromkeys(needed, ...) | call.named, []
@@ -252,7 +156,7 @@ def _windows(call: _Misfit) -> str:
     return " ".join([f"Write {'; or '.join(forms)}.", *notes]) if forms else ""
 
 
-def _form(call: _Misfit, name: str, named: Mapping[str, Any]) -> str:
+def _form(call: Misfit, name: str, named: Mapping[str, Any]) -> str:
     rest = {each: value for each, value in named.items() if each != "size"}
     return f"`{call.text(name, [named['size']], rest)}`"
 
@@ -269,7 +173,7 @@ def _closed(named: dict[str, Any]) -> str:
     return "Windows are `[start, end)`; the offset by a microsecond makes them `(start, end]`."
 
 
-def _sliding(call: _Misfit) -> str:
+def _sliding(call: Misfit) -> str:
     """Return the windows that were meant by sliding windows with an advance."""
     named = call.named
     advance = [*call.extra, *([named.pop("advance")] if "advance" in named else [])]
@@ -281,13 +185,13 @@ def _sliding(call: _Misfit) -> str:
     return f"Write {hops}; or `{slides}`, if windows are to be at the times of records."
 
 
-def _session(call: _Misfit) -> str:
+def _session(call: Misfit) -> str:
     meant = call.text("session", call.args, call.kwargs)
     known = call.extra and not call.unknown
     return f"Write `{meant}`: a session ends where its key has no record for the gap." if known else ""
 
 
-def _keys(call: _Misfit) -> str:
+def _keys(call: Misfit) -> str:
     """Return the grouping by keys that were given by name."""
     args, kwargs = call.given
     named = dict(kwargs)
@@ -296,7 +200,7 @@ def _keys(call: _Misfit) -> str:
     return f"Write `{call.text('group_by', [*first, *args, *named.values()], {})}`." if named and known else ""
 
 
-def _columns(call: _Misfit) -> str:
+def _columns(call: Misfit) -> str:
     """Return the call of a function of one column for several of them: rows with a null do not count."""
     given = (*call.args, *call.extra)
     columns = [*takewhile(lambda each: isinstance(each, str) or hasattr(type(each), "isNotNull"), given)]
@@ -310,7 +214,7 @@ def _columns(call: _Misfit) -> str:
     return f"Write `{call.text(call.name, together, named | {'where': _known(call, columns)})}`."
 
 
-def _known(call: _Misfit, columns: Iterable[Any]) -> _Code:
+def _known(call: Misfit, columns: Iterable[Any]) -> _Code:
     """Return the condition that no column is null, and the one that was given."""
     where = call.kwargs.get("where")
     shown = f"F.col({where!r})" if isinstance(where, str) else call.shown(where)
@@ -318,7 +222,7 @@ def _known(call: _Misfit, columns: Iterable[Any]) -> _Code:
     return _Code(" & ".join(parts))
 
 
-def _nulls(call: _Misfit) -> str:
+def _nulls(call: Misfit) -> str:
     """Return the first or last value, of rows in which it is not null if nulls are to be ignored."""
     named = dict(call.kwargs)
     ignore = [*call.extra, *([named.pop("ignore_nulls")] if "ignore_nulls" in named else [])]
@@ -329,7 +233,7 @@ def _nulls(call: _Misfit) -> str:
     return f"Write `{call.text(call.name, call.args, named | {'where': _known(call, [call.named['column']])})}`."
 
 
-MEANT: dict[str, Callable[[_Misfit], str]] = {
+MEANT: dict[str, Callable[[Misfit], str]] = {
     **dict.fromkeys(("hopping", "tumbling", "cumulating"), _windows),
     "sliding": _sliding,
     "session": _session,

@@ -1,38 +1,18 @@
-"""Migration hints for users of Spark or pandas who pass another kind of value instead of a result."""
+"""Remedies for users of Spark or pandas who pass another kind of value, or call another method."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slicing.column_names import is_column, is_window, text_of
 from slicing.errors import excerpt
 
 _CALL = re.compile(r"(\w+)\((\w*)\)")
 _WINDOW = re.compile(r"(window|session_window)\((.*?), ('.*)\)")
 _TEXT = re.compile("'([^']*)'")
 _BY_NAME = 'Results have names and are combinators: `aggregate(orders=C.count(), spent=C.sum("amount"))`'
-
-
-def is_column(value: Any) -> bool:
-    """Return whether a value is a Spark Column; pyspark need not be installed."""
-    return not isinstance(value, (str, type)) and hasattr(value, "isNotNull") and hasattr(value, "alias")
-
-
-def columns_in(value: Any) -> tuple[Any, ...]:
-    """Return the items of an argument that takes one column or several; what is neither is an item, to be refused."""
-    several = isinstance(value, Iterable) and not isinstance(value, str) and not is_column(value)
-    return tuple(value) if several else (value,)
-
-
-def is_window(value: Any) -> bool:
-    """Return whether a value is the result of Spark's `window` or `session_window`."""
-    return is_column(value) and text_of(value).startswith(("window(", "session_window("))
-
-
-def text_of(column: Any) -> str:
-    """Return a Column's text as Spark prints it; a name is returned unchanged."""
-    return column if isinstance(column, str) else str(column).removeprefix("Column<'").removesuffix("'>")
 
 
 def sparks_window(given: Sequence[Any]) -> str:
@@ -59,17 +39,6 @@ def sparks_window(given: Sequence[Any]) -> str:
 
 def _is_duration(text: str) -> bool:
     return bool(re.match(r"\s*(interval\s)?\s*[-+.]?\d", text, re.IGNORECASE))
-
-
-def written(value: Any) -> str:
-    """Return the text of a call that makes an argument: Columns by their text, functions by name, frames as `df`."""
-    if hasattr(type(value), "sparkSession"):
-        return "df"
-    if is_column(value):
-        return f"F.expr({text_of(value)!r})"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(written, value))}]"
-    return getattr(value, "__name__", "function") if callable(value) else repr(value)
 
 
 def remedy(value: Any) -> str:
