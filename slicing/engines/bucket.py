@@ -19,7 +19,7 @@ from slicing.content.block import Block, Shape, empty
 from slicing.content.memory import Remembered
 from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
-from slicing.engines.looking import Look, Pieces, StoredSlices, Unknown
+from slicing.engines.looking import Found, Look
 from slicing.engines.stored_pairs import StoredPairs
 from slicing.engines.trigger_state import OF_PAIRS, check_state, renew_state
 from slicing.engines.wide_rows import check_lacking, step_separately, step_together
@@ -68,17 +68,11 @@ class OpenBucket(Protocol):
     def forgotten(self) -> pa.Table:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
 
-    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
-        """Yield the windows that are looked up, with the records so far, then those of `Look.unknown`.
+    def look(self, asked: Look) -> Iterator[Found]:
+        """Yield what is looked up, with the records so far, then the windows of `Look.unknown`.
 
         This does not change the state.
         """
-
-    def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the slices of the windows of one key that are looked up. This does not change the state."""
-
-    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
-        """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
 
     @property
     def coverage(self) -> Coverage:
@@ -122,9 +116,9 @@ class Around:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
         return self.engine.forgotten()
 
-    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
-        """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
-        return self.engine.stored_slices(asked, since)
+    def look(self, asked: Look) -> Iterator[Found]:
+        """Yield what is looked up, then the windows that are unknown. This does not change the state."""
+        return self.engine.look(asked)
 
     @property
     def coverage(self) -> Coverage:
@@ -301,20 +295,12 @@ class Bucket:
         """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
         return self.shape.key_schema.empty_table()
 
-    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
-        """Yield the windows that are looked up, with the records so far. This does not change the state.
+    def look(self, asked: Look) -> Iterator[Found]:
+        """Yield what is looked up, with the records so far. This does not change the state.
 
         None is unknown if records decide which windows there are, or if windows that are not open are not kept.
         """
         raise NotImplementedError
-
-    def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the slices of the windows of one key that are looked up. This does not change the state."""
-        self._unanswered("pieces")
-
-    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
-        """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
-        self._unanswered("stored slices")
 
     @property
     def coverage(self) -> Coverage:

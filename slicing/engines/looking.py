@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
+from slicing.assembly.results import Windows
 from slicing.assembly.trees.covering import Covering
 from slicing.content.block import Block, Shape
 from slicing.content.marks import all_of, of_keys
@@ -27,10 +28,13 @@ from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.time.slices import FOREVER
 
+WINDOWS, PIECES, SLICES = "windows", "pieces", "slices"
+"""What is returned: windows, the slices of each window of one key, or stored slices that have all their records."""
+
 
 @dataclass(frozen=True)
 class Other:
-    """Windows other than those of the query, over the edges of the stored slices."""
+    """Windows other than those of the query; the stored slices have their edges."""
 
     families: tuple[Family, ...]
     wide: bool = False
@@ -46,6 +50,7 @@ class Look:
     incomplete: also windows some of whose slices have been removed; their results are of the remaining slices.
     other: windows other than those of the query.
     unknown: also windows that are named, by their starts or as the latest of a key, and are not whole.
+    form: WINDOWS, PIECES or SLICES.
     """
 
     keys: pa.Table | None = None
@@ -54,6 +59,7 @@ class Look:
     incomplete: bool = False
     other: Other | None = None
     unknown: bool = False
+    form: str = WINDOWS
 
     def of_keys(self, block: Block) -> Block:
         """Return the rows of the keys that are looked up."""
@@ -118,6 +124,10 @@ class Unknown:
     keys: Array
     names: pa.Table
     known: Array
+
+
+Found: TypeAlias = Windows | Unknown | Pieces | StoredSlices
+"""A part of the answer to a lookup."""
 
 
 def _narrowed(block: Block, keys: pa.Table) -> Block:

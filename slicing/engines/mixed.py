@@ -22,9 +22,9 @@ from slicing.content.block import Block, Shape
 from slicing.content.records import Records
 from slicing.engines.eager.bucket import late_records
 from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
-from slicing.engines.looking import Look
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.engines.sliced.family_windows import FamilyWindows
+from slicing.engines.sliced.lookups import SliceLookup
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import WINDOW
@@ -164,8 +164,8 @@ class MixedBucket(SlicedBucket):
             late.mapped(lambda frames: self._joined(frames, WindowPages.alone)).alone,
         )
 
-    def _looked_up(self, asked: Look) -> Iterator[Windows]:
-        return self._joined(super()._looked_up(asked))
+    def _looked_up(self, at: SliceLookup) -> Iterator[Windows]:
+        return self._joined(super()._looked_up(at))
 
     @property
     def _looked_up_from(self) -> list[int]:

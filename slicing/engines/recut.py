@@ -9,15 +9,13 @@ query has an edge inside one of its slices, so the rows stay in the same windows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.results import Windows
 from slicing.content.block import Shape
 from slicing.engines.bucket import Around, Bucket, OpenBucket
-from slicing.engines.looking import Look, Pieces, Unknown
 from slicing.triggers.lateness import Late
 
 
@@ -45,20 +43,6 @@ class RecutBucket(Around):
     def stored(self, shipped: Sequence[Any]) -> list[Any]:
         """Return rows in the slices of the checkpoint."""
         return [_moved(each, lambda at: self.held.slice_at(self.query.slice_start(at))) for each in shipped]
-
-    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
-        """Yield the windows that are looked up, then those that are unknown. This does not change the state."""
-        return self.engine.look(self._recut(asked))
-
-    def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the slices of the windows that are looked up. This does not change the state."""
-        return self.engine.pieces(self._recut(asked))
-
-    def _recut(self, asked: Look) -> Look:
-        if asked.other is None:
-            return asked
-        families = tuple(each.over(self.held.cut) for each in asked.other.families)
-        return replace(asked, other=replace(asked.other, families=families))
 
 
 def _moved(rows: Any, at: Callable[[Array], Any]) -> Any:

@@ -15,7 +15,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.engines.bucket import Around, OpenBucket
-from slicing.engines.looking import Look, Pieces, StoredSlices, Unknown
+from slicing.engines.looking import Found, Look, Pieces, Unknown
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import REFUSE, Fingerprint
 from slicing.state.format.header import SAME, Header, known_since
@@ -80,6 +80,16 @@ class FieldGroups:
             aligned=tuple(map(self.windows, windows.aligned)),
         )
 
+    def found(self, found: Found) -> Found:
+        """Convert a part of the answer to a lookup."""
+        if isinstance(found, Windows):
+            return self.windows(found)
+        if isinstance(found, Unknown):
+            return found
+        if isinstance(found, Pieces):
+            found = replace(found, shape=self.shape.over(found.shape.family))
+        return replace(found, rows=self.block(found.rows))
+
     def _dictionaries(self, of_groups: Sequence[object]) -> list[object]:
         pairs = zip(self.sharing.views, self.shape.kernels, strict=True)
         return [None if own.no_dictionary is None else of_groups[view.group] for view, own in pairs]
@@ -116,24 +126,10 @@ class SharedFields(Around):
         windows = self.engine.close(at)
         return map(self.grouped.windows, windows) if self.of_groups else windows
 
-    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
-        """Yield the windows of results that are looked up, then those that are unknown."""
-        for found in self.engine.look(asked):
-            yield self.grouped.windows(found) if self.of_groups and isinstance(found, Windows) else found
-
-    def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the slices of the windows that are looked up, with the partials of results."""
-        for found in self.engine.pieces(asked):
-            if not self.of_groups:
-                yield found
-                continue
-            shape = self.grouped.shape.over(found.shape.family)
-            yield replace(found, shape=shape, rows=self.grouped.block(found.rows))
-
-    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
-        """Yield the stored slices from `since` on that have all their records, with the partials of results."""
-        for found in self.engine.stored_slices(asked, since):
-            yield replace(found, rows=self.grouped.block(found.rows)) if self.of_groups else found
+    def look(self, asked: Look) -> Iterator[Found]:
+        """Yield what is looked up, with the partials of results, then the windows that are unknown."""
+        found = self.engine.look(asked)
+        return map(self.grouped.found, found) if self.of_groups else found
 
 
 def shared_fields(

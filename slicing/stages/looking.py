@@ -19,7 +19,7 @@ from slicing.aggregates.fields import Field
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
 from slicing.engines.bucket import OpenBucket
-from slicing.engines.looking import Look, Pieces, Unknown
+from slicing.engines.looking import PIECES, Look, Pieces, Unknown
 from slicing.errors import SlicingError, StateMismatch, raised
 from slicing.stages import flat
 from slicing.stages.execution_plan import ExecutionPlan
@@ -174,7 +174,8 @@ class LookUp:
         texts = dict(zip(pages["page"].to_pylist(), pages["text"].to_pylist(), strict=True))
         for label in self.headers:
             bucket = self._opened(label, texts)
-            for each in bucket.pieces(self.look):
+            for each in bucket.look(replace(self.look, form=PIECES)):
+                assert isinstance(each, Pieces), "the windows of this query have pieces"
                 yield replace(each, shape=replace(each.shape, since=bucket.since))
 
     def known_from(self) -> int | None:
@@ -201,6 +202,7 @@ class LookUp:
             if isinstance(each, Unknown):
                 yield self._nulls(shape, each, watermark)
                 continue
+            assert isinstance(each, Windows), "windows are looked up"
             for some in framed(self.execution_plan.shape, each):
                 yield self._table(shape, some, watermark, bucket)
 

@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from slicing.assembly.results import Windows
 from slicing.engines.bucket import OpenBucket
-from slicing.engines.looking import StoredSlices
+from slicing.engines.looking import SLICES, StoredSlices
 from slicing.stages.looking import KNOWN, LookUp
 from slicing.stages.output import flat_windows, framed
 from slicing.windows.families.slices_of import SlicesOf
-from slicing.windows.time.slices import FOREVER
 
 
 @dataclass(frozen=True)
@@ -26,9 +25,8 @@ class LookUpSlices(LookUp):
 
     def rows(self, bucket: OpenBucket, label: int = 0) -> Iterator[pa.Table]:
         """Yield the flat rows of the slices of a bucket; each has the start of the first slice that is whole."""
-        # Slices before a result was added lack some of its records: they are left out.
-        since = max((at for at in bucket.since if at is not None), default=-FOREVER)
-        for found in bucket.stored_slices(self.look, since):
+        for found in bucket.look(replace(self.look, form=SLICES)):
+            assert isinstance(found, StoredSlices), "the state of this query has slices"
             shape = self.shape.over(SlicesOf(found.family))
             for some in framed(self.execution_plan.shape, _as_windows(found)):
                 rows = flat_windows(shape, _counted(some))

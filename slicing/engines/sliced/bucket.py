@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -33,16 +32,15 @@ from slicing.content.memory import Remembered
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.lateness import first_ends, led
-from slicing.engines.looking import Look, Pieces, StoredSlices, Unknown
+from slicing.engines.looking import PIECES, SLICES, Found, Look
 from slicing.engines.slice_pairs import SlicePairs, counts_of, keys_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
 from slicing.engines.sliced.latest import Latest
-from slicing.engines.sliced.lookups import SliceLookups
+from slicing.engines.sliced.lookups import SliceLookup
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
-from slicing.engines.sliced.stored_slices import SliceEdges, stored_slices
 from slicing.engines.sliced.unknown import UnknownWindows
 from slicing.engines.wide_rows import forget_whole, hidden, of_something
 from slicing.profiling import ASSEMBLE, of_stage
@@ -97,7 +95,7 @@ class SlicedBucket(Bucket):
             FamilyWindows(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, wait, grace)
             for i, family in enumerate(families)
         ]
-        self.merged = MergedSlices(self.slices, self.families)
+        self.merged = MergedSlices(self.slices, self.families, fingerprint)
         self.wide, self.leading = wide, led(self.families) if wide else self.families
         self.head.refused = self._refused_until
         self.new = self.slices.incoming  # the new rows of open windows
@@ -137,7 +135,7 @@ class SlicedBucket(Bucket):
     def _note_refused(self, slices: Array) -> None:
         """Note the end of the newest slice with a refused record in the header. The slice is one of the query."""
         if self.head.refused is not None and len(slices):
-            end = self._edges.of_query(int(slices.max()) + 1)
+            end = self.coverage.of_query(int(slices.max()) + 1)
             self.head.refused = max(self.head.refused, int(self.shape.family.slice_start(end)))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
@@ -177,22 +175,31 @@ class SlicedBucket(Bucket):
         """Which records the bucket has, and at which edges they are separate."""
         return self.merged.coverage
 
-    def look(self, asked: Look) -> Iterator[Windows | Unknown]:
-        """Yield the windows that are looked up, then those that are unknown."""
-        if not asked.unknown:
-            return self._looked_up(asked)
-        newest = -FOREVER if self.head.newest is None else self.head.newest
-        at = self._lookups if asked.other is None else self._lookups.of(asked.other)
-        return UnknownWindows(at, asked, newest, self.slices.stored).after(self._looked_up(asked))
+    def look(self, asked: Look) -> Iterator[Found]:
+        """Yield what is looked up, then the windows that are unknown."""
+        at = self._lookup(asked)
+        if asked.form == PIECES:
+            return at.pieces(self._accepts, self._nodes())
+        if asked.form == SLICES:  # slices before a result was added lack some of its records
+            return at.stored_slices(max((at for at in self.since if at is not None), default=-FOREVER))
+        found = self._looked_up(at)
+        return UnknownWindows(at).after(found) if asked.unknown else found
 
-    def _looked_up(self, asked: Look) -> Iterator[Windows]:
+    def _lookup(self, asked: Look) -> SliceLookup:
+        trees = [tree for each in self.families for tree in each.trees]
+        lacking = None if asked.incomplete else self._lacking
+        own = SliceLookup(
+            asked, self.slices, self.coverage, self.shape, trees, self._looked_up_from, self.wide, lacking
+        )
+        return own if asked.other is None else own.over(asked.other)
+
+    def _looked_up(self, at: SliceLookup) -> Iterator[Windows]:
         """Yield the windows that are looked up, from the stored slices. Wide rows are those that would be emitted."""
-        frames = self._lookups.look(asked, self.slices.stored)
-        if self._lacking is None or asked.incomplete or asked.other is not None:
-            return frames
+        if at.lacking is None:
+            return at.windows()
         (leading,) = self.leading
         aligned = [each.state for each in leading.aligned_families]
-        return of_something(hidden(frame, leading.state, aligned) for frame in frames)
+        return of_something(hidden(frame, leading.state, aligned) for frame in at.windows())
 
     @property
     def _lacking(self) -> int | None:
@@ -203,29 +210,11 @@ class SlicedBucket(Bucket):
         lacks = self.wide and any(each.state.whole is not None for each in self.families)
         return self.leading[0].state.next_to_fire if lacks and self.head.cut_since is None else None
 
-    @property
-    def _lookups(self) -> SliceLookups:
-        trees = [tree for each in self.families for tree in each.trees]
-        return SliceLookups(self.shape, trees, self.coverage, self._looked_up_from, self.wide, self._lacking)
-
-    def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the stored slices of the windows that are looked up."""
-        for found in self._lookups.pieces(asked, self.slices.stored, self.slices.late_rows):
-            accepts = np.zeros(len(found.rows), dtype=bool)
-            for each in self.families:
-                accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.state.first_accepting)
-            yield replace(found, accepts=accepts, stored=self._nodes())
-
-    def stored_slices(self, asked: Look, since: int) -> Iterator[StoredSlices]:
-        """Yield the stored slices from `since` on that have all their records, of the keys that are looked up."""
-        family, edges = self.shape.family, self._edges
-        first = int(edges.after(np.array([family.slice_at(max(since, self.coverage.known_from))]))[0])
-        rows = (asked.of_keys(block) for block in self.slices.stored(first, FOREVER))
-        return stored_slices(self.shape, rows, edges, int(family.slice_start(first)))
-
-    @property
-    def _edges(self) -> SliceEdges:
-        return SliceEdges(self.coverage, self.fingerprint.cut_of if self.head.shipped else None)
+    def _accepts(self, index: Array) -> Array:
+        """Return which slices accept records: `bool[n]`."""
+        accepts = [each.family.last_window(index) >= each.state.first_accepting for each in self.families]
+        found: Array = np.logical_or.reduce(accepts)
+        return found
 
     def _nodes(self) -> frozenset[tuple[str, str]]:
         """Return the tree and the name of each stored node."""

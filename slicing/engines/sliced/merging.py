@@ -32,6 +32,7 @@ from slicing.content.folding import with_index
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.slices import Slices
 from slicing.state.format.coverage import Coverage, coverage_of, start_before
+from slicing.state.format.fingerprint import Fingerprint
 from slicing.windows.families.family import TAILED, Family, regular
 from slicing.windows.families.tailed import tailed
 from slicing.windows.time.slices import FOREVER
@@ -49,8 +50,8 @@ class MergedSlices:
     because late records are added at the end of a merged slice.
     """
 
-    def __init__(self, slices: Slices, families: Sequence[FamilyWindows]):
-        self.slices, self.head, self.families = slices, slices.head, families
+    def __init__(self, slices: Slices, families: Sequence[FamilyWindows], query: Fingerprint):
+        self.slices, self.head, self.families, self.query = slices, slices.head, families, query
         tailed = any(each.family.assembled == TAILED for each in families)
         self.applies = tailed and not slices.shape.has_order
 
@@ -68,7 +69,8 @@ class MergedSlices:
     def coverage(self) -> Coverage:
         """Which records the bucket has, and at which edges they are separate."""
         groups = [0 if each.state.apart is None else group_length(each.family, each.trees) for each in self.families]
-        return coverage_of(self.head, [each.family for each in self.families], groups)
+        families = [each.family for each in self.families]
+        return coverage_of(self.head, families, groups, self.query.cut_of if self.head.shipped else None)
 
     def redirected(self, block: Block) -> Block:
         """Return the rows in the slices that hold their records now; `block` and the result are folded."""

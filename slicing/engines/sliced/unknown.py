@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +17,13 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.records import expanded
-from slicing.assembly.partitions import key_partitions
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Block
 from slicing.content.folding import by_key
 from slicing.content.pairs import Pairs
-from slicing.engines.looking import Look, Unknown, after, last_rows
+from slicing.engines.looking import Unknown, after, last_rows
 from slicing.engines.sliced.emitted import Emitted
-from slicing.engines.sliced.lookups import SliceLookups
+from slicing.engines.sliced.lookups import SliceLookup
 from slicing.state.format.coverage import Coverage
 from slicing.windows.families.family import Family, emitted_from, repeats
 from slicing.windows.families.several import primary
@@ -36,12 +35,9 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class UnknownWindows:
-    """The unknown windows of a lookup in the slices of `at`; no slice after `newest` has a record."""
+    """The unknown windows of a lookup."""
 
-    at: SliceLookups
-    asked: Look
-    newest: int
-    stored: Callable[[int, int], Iterable[Block]]
+    at: SliceLookup
 
     @property
     def coverage(self) -> Coverage:
@@ -50,7 +46,7 @@ class UnknownWindows:
 
     def after(self, found: Iterator[Windows]) -> Iterator[Windows | Unknown]:
         """Yield the emitted windows, then the unknown ones of each family with rows of its own that are not emitted."""
-        families, by_starts = self.at.shape.family.families, self.asked.starts is not None
+        families, by_starts = self.at.shape.family.families, self.at.asked.starts is not None
         if not by_starts and not self.coverage.is_merged:
             yield from found
             return
@@ -72,20 +68,16 @@ class UnknownWindows:
         """Yield windows of the keys that are looked up or have records there."""
         if not len(windows):
             return
-        if self.asked.keys is not None:
+        if (wanted := self.at.asked.keys) is not None:
             at_once = max(1, FRAME_ROWS // len(windows))
-            for start in range(0, len(self.asked.keys), at_once):
-                names = self.asked.keys.slice(start, at_once)
+            for start in range(0, len(wanted), at_once):
+                names = wanted.slice(start, at_once)
                 keys = np.repeat(np.arange(len(names)), len(windows))
                 yield self._unknown(number, np.tile(windows, len(names)), keys, names)
             return
-        for rows in self._rows(int(self.at.shape.family.families[number].end_slice(windows[-1]))):
+        end = int(self.at.shape.family.families[number].end_slice(windows[-1]))
+        for rows in self.at.rows(self.coverage.since, end):
             yield self._overlapping(number, windows, rows)
-
-    def _rows(self, end: int = FOREVER) -> Iterator[Block]:
-        """Yield the rows of the keys that are looked up, some keys at a time."""
-        blocks = (self.asked.of_keys(block) for block in self.stored(self.coverage.since, end))
-        return (partition.blocks[0] for partition in key_partitions(self.at.shape, [blocks]))
 
     def _overlapping(self, number: int, windows: Array, rows: Block) -> Unknown:
         """Return the pairs of these windows and the keys of rows in slices that overlap them; slices may be merged."""
@@ -103,7 +95,7 @@ class UnknownWindows:
     def _of_newest(self, number: int) -> Iterator[Unknown]:
         """Yield for each key the first window that holds its newest record, unless it is whole."""
         family = self.at.shape.family.families[number]
-        for rows in self._rows():
+        for rows in self.at.rows(self.coverage.since):
             block = by_key(self.at.shape, rows)
             block = block.take(np.flatnonzero(~np.broadcast_to(family.in_gap(block.index), block.index.shape)))
             newest = last_rows(block)
@@ -113,17 +105,18 @@ class UnknownWindows:
 
     def _between(self, number: int, family: Family) -> Array:
         """Return the windows that start in the range; a range without a first instant names none."""
-        assert self.asked.starts is not None
-        low, high = self.asked.starts
+        assert self.at.asked.starts is not None
+        low, high = self.at.asked.starts
         if low <= -(FOREVER >> 1):
             return np.zeros(0, np.int64)
-        newest = max(self.newest, self.coverage.since)
+        newest, since = self.at.slices.head.newest, self.coverage.since
+        newest = since if newest is None else max(newest, since)
         last = int(family.last_window(min(newest, int(family.slice_at(high)))))
         if not self.coverage.is_merged and not self.at.wide:  # all later windows are whole
-            last = min(last, max(after(family, self.coverage.since - 1), self.at.oldest[number]) - 1)
+            last = min(last, max(after(family, since - 1), self.at.oldest[number]) - 1)
         first = after(family, int(family.slice_at(low)) - 1)
         windows = np.arange(max(first, last - 100 * MOST), last + 1)
-        there = self.asked.starting(family.window_start(windows))
+        there = self.at.asked.starting(family.window_start(windows))
         if family.may_repeat and len(windows):
             there &= ~repeats(family, windows, self.at.wide)
         return windows[there]

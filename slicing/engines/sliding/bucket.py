@@ -41,7 +41,7 @@ from slicing.content.signals import FIRST, least_between, least_of, together
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import has_key
 from slicing.engines.lateness import Progress
-from slicing.engines.looking import Look, Pieces
+from slicing.engines.looking import PIECES, Found, Look, Pieces
 from slicing.engines.rows.bucket import RowsBucket
 from slicing.engines.rows.pairs import ACCEPTING, CLOSING, WindowPairs
 from slicing.profiling import ASSEMBLE, of_stage
@@ -173,8 +173,10 @@ class SlidingBucket(RowsBucket):
         from_right = np.where(following[keys] <= late.index, following[keys], AFTER)
         return np.where(counts, np.maximum(np.minimum(from_right, ending[keys]), first), AFTER)
 
-    def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up and accept records."""
+    def look(self, asked: Look) -> Iterator[Found]:
+        """Yield the windows that are looked up and accept records, or the instants of each."""
+        if asked.form == PIECES:
+            return self._pieces(asked)
         rows = by_key(self.shape, asked.of_keys(self._known))
         at = window_references(self.family, rows, self.progress.state.first_accepting)
         chosen = asked.starting(self.family.window_start(at.windows))
@@ -182,8 +184,7 @@ class SlidingBucket(RowsBucket):
             chosen &= _is_newest(self.family, rows, at)
         return assemble_references(self.shape, rows, at.take(np.flatnonzero(chosen)))
 
-    def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the instants of the windows that are looked up and accept records."""
+    def _pieces(self, asked: Look) -> Iterator[Pieces]:
         rows, family = by_key(self.shape, asked.of_keys(self._known)), self.family
         windows = window_references(family, rows, self.progress.state.first_accepting).windows
         for window in windows[asked.starting(family.window_start(windows))].tolist():

@@ -21,7 +21,8 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.state.format.header import Header
 from slicing.windows.families.family import Family
-from slicing.windows.time.slices import FOREVER
+from slicing.windows.time.cut import Cut
+from slicing.windows.time.slices import FOREVER, Index
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Coverage:
     accepted: no record from it on has been refused by all windows.
     cut: all slices from it on have the edges of the query.
     merged: the slices from it on are separate, and before it those at one of `edges`; None if all slices are.
+    query: the cut of the query, if the stored slices have more edges.
     """
 
     family: Family
@@ -72,6 +74,7 @@ class Coverage:
     cut: int = -FOREVER
     merged: int | None = None
     edges: tuple[Edges, ...] = ()
+    query: Cut | None = None
 
     @property
     def since(self) -> int:
@@ -152,6 +155,27 @@ class Coverage:
             found = np.maximum(found, each.before(index))
         return found
 
+    # A record is stored in the slice in which its slice of the query begins: that may have finer edges inside.
+
+    def row_start(self, index: Array) -> Array:
+        """Return for each slice the start of the row in which its records are stored: `int64[n]`."""
+        if self.query is not None:
+            start = self.query.slice_start(self.query.slice_at(self.family.slice_start(index)))
+            index = np.asarray(self.family.slice_at(start))
+        return self.holder(index)
+
+    def row_end(self, index: Array) -> Array:
+        """Return for each slice where the records of its row end: the slice after them, `int64[n]`."""
+        # Slices are merged up to any edge, also up to one that the query does not have.
+        return self.of_query(self.next_separate(index + 1))
+
+    def of_query(self, index: Index) -> Index:
+        """Return for each slice the first edge of the query at or after its start."""
+        if self.query is None:
+            return index
+        holding = self.query.slice_at(self.family.slice_start(index) - 1)
+        return self.family.slice_at(self.query.slice_start(holding + 1))
+
     def without_ends(self) -> Coverage:
         """Return what is left if all slices are merged up to the next of `edges`."""
         return replace(self, merged=FOREVER)
@@ -161,7 +185,9 @@ class Coverage:
         return replace(self, edges=self.edges[:number] + self.edges[number + 1 :])
 
 
-def coverage_of(head: Header, families: Sequence[Family], groups: Sequence[int] = ()) -> Coverage:
+def coverage_of(
+    head: Header, families: Sequence[Family], groups: Sequence[int] = (), query: Cut | None = None
+) -> Coverage:
     """Return the coverage of a bucket from its header. `groups` has the length of the slice groups of each family.
 
     If the header does not say which records have been refused, these lie before the first window that accepts some.
@@ -182,6 +208,7 @@ def coverage_of(head: Header, families: Sequence[Family], groups: Sequence[int] 
             Edges(own, -FOREVER if state.merged is None else state.merged, length, state.apart or 0)
             for (state, own), length in zip(pairs, groups or [0] * len(pairs), strict=True)
         ),
+        query,
     )
 
 
