@@ -15,24 +15,25 @@ rows are combined, nor their order. Results are therefore the same to the last b
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.fields import arrow_type
-from slicing.aggregates.record_file import RecordFile
+from slicing.aggregates.record_file import RecordFile, temporary
 from slicing.aggregates.records import KeptRecords
 from slicing.assembly.large_windows import written
 from slicing.content.block import Block, Shape, concat, show_key
+from slicing.content.codec import decode, encode
 from slicing.content.folding import fold, regroup
 from slicing.content.hashing import hashes, mixed
-from slicing.content.sizes import memory, runs
-from slicing.content.spill import Piece, SpillFile
+from slicing.content.sizes import memory, parts, runs
 from slicing.errors import TooLarge
 from slicing.windows.time.slices import FOREVER
 
@@ -55,6 +56,55 @@ class Partition:
     first: int
     end: int
     is_all: bool = False
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the spilled rows, of slices `first` up to but not including `end`, and its position in the file."""
+
+    first: int
+    end: int
+    size: int  # bytes in memory
+    records: int
+    at: int  # the offset in the file, in bytes
+    length: int  # bytes in the file
+
+
+class SpillFile:
+    """A temporary file of pieces of at most about a page each: written once, read as needed, removed when it is closed.
+
+    Raises TooLarge if a single row is too large.
+    """
+
+    def __init__(self, shape: Shape):
+        self.shape = shape
+        self._file: IO[bytes] | None = None
+
+    def put(self, block: Block) -> list[Piece]:
+        """Write rows, sorted by slice, and return their pieces. Rows of one slice and key keep their order."""
+        if not len(block):
+            return []
+        in_order = block.take(np.argsort(block.index, kind="stable"))
+        return [self._write(page) for page in parts(self.shape, in_order)]
+
+    def _write(self, page: Block) -> Piece:
+        self._file = self._file or temporary()
+        data = encode(self.shape, page)
+        at = self._file.seek(0, os.SEEK_END)
+        self._file.write(data)
+        first, end, size = int(page.index[0]), int(page.index[-1]) + 1, memory(self.shape, page)
+        return Piece(first, end, size, int(page.records.sum()), at, len(data))
+
+    def read(self, piece: Piece) -> Block:
+        """Return the rows of a piece."""
+        assert self._file is not None
+        self._file.seek(piece.at)
+        return decode(self.shape, self._file.read(piece.length))
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file:
+            self._file.close()
 
 
 class InOrder:
