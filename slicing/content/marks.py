@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.arrays import Array
 from slicing.content.block import Block, encode_keys
+from slicing.content.pairs import Pairs
 from slicing.windows.time.slices import FOREVER
 
 
@@ -53,3 +55,10 @@ def under(block: Block, names: pa.Table) -> Block:
         return block
     codes, _ = encode_keys(pa.concat_tables([names, block.names]))
     return replace(block, keys=codes[len(names) :][block.keys], names=names)
+
+
+def occur_in(rows: Block, others: Block) -> Array:
+    """Return which rows have the key and slice of a row in `others`: `bool[n]`."""
+    known = under(rows, others.names)
+    pairs = Pairs.over(np.concatenate([known.index, others.index]), max(len(known.names), len(others.names)) + 1)
+    return np.isin(pairs.pack(known.keys, known.index), pairs.pack(others.keys, others.index))

@@ -22,7 +22,7 @@ from slicing.stages.execution_plan import ExecutionPlan
 from slicing.stages.output import flat_windows, framed
 from slicing.stages.packed import Packed
 from slicing.stages.processed import NO_CALLS, FunctionCalls
-from slicing.stages.sessions import Ended
+from slicing.stages.sessions import Merged
 from slicing.stages.signalled import Signalled
 
 
@@ -77,7 +77,7 @@ class AssembleAll:
         """Return all windows; `heard` receives the signals of the rows that `shipped` has yielded so far."""
         if self.signalled is None:
             return self.execution_plan.all_windows(shipped)
-        assert isinstance(self.execution_plan, Ended), "only ends are asked for"
+        assert isinstance(self.execution_plan, Merged), "only ends are asked for"
         return self.execution_plan.all_ended(list(shipped), self.signalled.names, heard)
 
 

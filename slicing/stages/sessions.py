@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from slicing.content.intervals import EndingRecords
 from slicing.content.records import decode_records
 from slicing.engines.bucket import Bucket
 from slicing.engines.sessions.bucket import RefusedSessions, SessionBucket, all_sessions
-from slicing.engines.sessions.ended import EndedSessionBucket, all_ended_sessions
+from slicing.engines.sessions.ended import EndedByRecords
+from slicing.engines.sessions.kinds import Merging, SessionKind
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Sliced
 from slicing.stages.sub_sessions import PreMerge, of_records, with_own_ends
@@ -53,6 +54,7 @@ class SessionSupport(WindowSupport):
             )
 
     from_slices = False
+    kind: ClassVar[type[SessionKind]] = Merging
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
         """Return the reason: there are no slices."""
@@ -101,11 +103,12 @@ class SessionSupport(WindowSupport):
         """Return the execution plan.
 
         Rows of single times are shuffled, instead of sub-sessions, if lateness is decided per record, if partials have
-        an order, or if records end sessions.
+        an order, or if records may split sessions.
         """
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
-        merges = not (ordered or asked.ends) and (self.window.late_by == SESSION or not asked.may_be_late)
-        return (Ended if asked.ends else Merged)(*asked.common, session=self.window, merges=merges)
+        kind = EndedByRecords if asked.ends else self.kind
+        merges = not (ordered or kind.splits) and (self.window.late_by == SESSION or not asked.may_be_late)
+        return Merged(*asked.common, session=self.window, merges=merges, of=kind)
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class Merged(Sliced):
 
     session: Session = field(kw_only=True)
     merges: bool = field(kw_only=True)
+    of: type[SessionKind] = Merging
 
     def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreMerge:
         """Return the function for `mapInArrow` before the shuffle; with `with_records` it also shuffles the records."""
@@ -129,7 +133,7 @@ class Merged(Sliced):
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """Open the state of a bucket on a stream."""
-        return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
+        return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger, self.of)
 
     def late_records(
         self, family: Family, refused: RefusedRows[Any], encoded: Iterable[bytes]
@@ -142,17 +146,8 @@ class Merged(Sliced):
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
-        return all_sessions(self.shape, self.session, list(shipped))
-
-
-@dataclass(frozen=True)
-class Ended(Merged):
-    """The plan for sessions that records end: rows of single times are shuffled and stored, and the ends as signals."""
-
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
-        """Open the state of a bucket on a stream."""
-        return EndedSessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
+        return self.all_ended(list(shipped), (), ())
 
     def all_ended(self, shipped: Sequence[Block], names: Sequence[str], heard: Sequence[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input, given its signals (`heard`) of these names."""
-        return all_ended_sessions(self.shape, self.session, shipped, names, heard)
+        return all_sessions(self.shape, self.session, shipped, self.of, names, heard)

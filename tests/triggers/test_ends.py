@@ -269,7 +269,7 @@ def test_lookups_find_the_open_sessions_of_raw_records(kind, seed):
         }
         assert results(one.rows(bucket.look(Look()))) == wanted
         sessions += len(wanted)
-        parted_by_end += len(bucket.ends.rows())
+        parted_by_end += len(bucket.kind.stored.rows())
     assert sessions > 20
     assert parted_by_end
 
@@ -356,7 +356,7 @@ def test_ends_of_sessions_that_close_at_once_do_not_pile_up(kind, others):
         _, found = tell_of(number * 100 - 50 if number > 1 else 0, number)
         wanted = model.step(records, number * 100 - 50 if number > 1 else 0, number)
         assert results(found) == {place: truth(values)[1:] for place, values in wanted.items()}
-        assert len(one.bucket().ends.rows()) <= 2 * (1 + others)
+        assert len(one.bucket().kind.stored.rows()) <= 2 * (1 + others)
         records = [(number * 100_000 + at, 1, value, 4_000) for at in (0, 1_000, 2_000)]
 
 

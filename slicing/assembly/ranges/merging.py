@@ -66,15 +66,22 @@ def located(inner: Block, outer: Block) -> Array:
 
     `outer` must be sorted by key and start.
     """
-    if not len(outer) or not len(inner):
-        return np.full(len(inner), -1)
-    codes, names = encode_keys(pa.concat_tables([outer.names, inner.names]))
-    ours, theirs = codes[: len(outer.names)][outer.keys], codes[len(outer.names) :][inner.keys]
-    pairs = Pairs.over(np.concatenate([outer.index, inner.index]), len(names))
-    found = np.searchsorted(pairs.pack(ours, outer.index), pairs.pack(theirs, inner.index), "right") - 1
-    at = np.maximum(found, 0)
-    holds = (found >= 0) & (ours[at] == theirs) & (ends_of(inner) <= ends_of(outer)[at])
-    return np.where(holds, at, -1)
+    at = holding(inner, outer)
+    return np.where(ends_of(inner) <= ends_of(outer)[at], at, -1) if len(outer) else at
+
+
+def holding(rows: Block, outer: Block) -> Array:
+    """Return for each row the number of the last session in `outer` that begins by then, of its key, or -1.
+
+    `outer` must be sorted by key and start.
+    """
+    if not len(outer) or not len(rows):
+        return np.full(len(rows), -1)
+    codes, names = encode_keys(pa.concat_tables([outer.names, rows.names]))
+    ours, theirs = codes[: len(outer.names)][outer.keys], codes[len(outer.names) :][rows.keys]
+    pairs = Pairs.over(np.concatenate([outer.index, rows.index]), len(names))
+    found = np.searchsorted(pairs.pack(ours, outer.index), pairs.pack(theirs, rows.index), "right") - 1
+    return np.where((found >= 0) & (ours[found] == theirs), found, -1)
 
 
 def by_start(block: Block) -> Block:

@@ -17,7 +17,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.ranges.merging import by_start, chains, located, merged, numbered, sorted_rows
+from slicing.assembly.ranges.merging import by_start, holding, located, merged, numbered, sorted_rows
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Block, Shape, concat, empty, encode_keys
 from slicing.content.folding import reduced, regroup
@@ -32,7 +32,7 @@ from slicing.content.intervals import (
     with_ends,
     without_last_key,
 )
-from slicing.content.marks import under, without_partials
+from slicing.content.marks import occur_in, under, without_partials
 from slicing.content.memory import Remembered
 from slicing.content.signals import ABSENT, least_of, with_signals
 from slicing.engines.bucket import known_rows
@@ -41,8 +41,9 @@ from slicing.engines.lateness import Progress
 from slicing.engines.looking import Look
 from slicing.engines.pair_memory import PairMemory, memory_of
 from slicing.engines.rows.bucket import RowsBucket
-from slicing.engines.rows.pairs import CLOSING, OPEN, WindowPairs
+from slicing.engines.rows.pairs import ACCEPTING, CLOSING, OPEN, WindowPairs
 from slicing.engines.sessions.emitted import Emitted
+from slicing.engines.sessions.kinds import Merging, SessionKind
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.engines.sessions.session_memory import SessionMemory
 from slicing.errors import StateMismatch
@@ -104,11 +105,29 @@ def frames(sessions: Block, unit: int, kind: str = "final") -> Iterator[Windows]
         yield Windows(rows.index, rows.keys, *partials, kind=kind, ends=rows.ends)
 
 
-def all_sessions(shape: Shape, session: Session, blocks: Sequence[Block]) -> Iterator[Windows]:
-    """Yield all sessions of a bucket of bounded input."""
-    stored = with_ends(shape)
-    rows = concat(stored, [intervals(shape, session, block) for block in blocks])
-    return frames(merged(stored, rows), session.unit)
+def heard_rows(shape: Shape, session: Session, names: Sequence[str], heard: Sequence[Block]) -> Block:
+    """Return the signals of these names as rows with ends."""
+    return interval_rows(with_signals(shape, len(names)), session, heard)
+
+
+def interval_rows(shape: Shape, session: Session, blocks: Sequence[Block]) -> Block:
+    """Return all rows of shipped blocks, with ends; `shape` is the shape of rows without ends."""
+    return concat(with_ends(shape), [intervals(shape, session, block) for block in blocks])
+
+
+def all_sessions(
+    shape: Shape,
+    session: Session,
+    blocks: Sequence[Block],
+    of: type[SessionKind] = Merging,
+    names: Sequence[str] = (),
+    heard: Sequence[Block] = (),
+) -> Iterator[Windows]:
+    """Yield all sessions of a bucket of bounded input; a kind that takes ends gets the signals `heard`."""
+    kind, rows = of(session, with_ends(shape.select(()))), interval_rows(shape, session, blocks)
+    if kind.takes_ends:
+        kind.hear(heard_rows(shape, session, names, heard), names)
+    return frames(reduced(with_ends(shape), rows, *kind.derive(rows)), session.unit)
 
 
 class SessionBucket(RowsBucket):
@@ -125,9 +144,11 @@ class SessionBucket(RowsBucket):
         fingerprint: Fingerprint,
         store: Store,
         trigger: Trigger = ON_CLOSE,
+        of: type[SessionKind] = Merging,
     ):
         self.plain, self.session = shape, session
         self.shape, self.marks = with_ends(shape), with_ends(shape.select(()))
+        self.kind = of(session, self.marks)
         self.is_ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
         wait, self._fires_once = trigger.wait(grace), not trigger.needs.emitted
         super().__init__(fingerprint, store, trigger, [self._closed_by(0, wait)])
@@ -135,14 +156,14 @@ class SessionBucket(RowsBucket):
         self.progress = Progress(self.head.families[0], self._closed_by, wait, grace, self.pages.is_new)
         self.cache = self.open_cache(self.shape)
         self.rows, self.emitted_rows = self._rows(SESSIONS, self.shape), self._rows(EMITTED, self.marks)
-        self._lists = {SESSIONS: self.rows, EMITTED: self.emitted_rows}
+        self.kind.open(self.pages, self.cache.derived)
         self._check_ended()
         self.new = empty(self.shape)
         self._accepting = self.progress.state.first_accepting  # sessions that end by this end accept no new records
 
     def _check_ended(self) -> None:
         """Raise StateMismatch if records have ended sessions of this checkpoint under another trigger."""
-        if has_ended_sessions(self.head):
+        if has_ended_sessions(self.head) and not self.kind.takes_ends:
             raise StateMismatch(
                 f"records have ended sessions of this checkpoint, and {cannot_end(self.trigger)}. {ENDING}"
             )
@@ -154,82 +175,71 @@ class SessionBucket(RowsBucket):
     def _rows(self, name: str, shape: Shape) -> OpenRows:
         nodes = PageLists(self.pages, name, shape)
         known = known_rows(nodes, name, self.cache.derived)
-        return OpenRows(nodes, name, known, self._merging(shape), self._meet)
+        return OpenRows(nodes, name, known, partial(self._folded, shape))
 
-    def _merging(self, shape: Shape) -> Callable[[Block], Block]:
-        """Return the function that merges the rows of a list when they are read."""
-        return lambda rows: merged(shape, rows)
+    def _folded(self, shape: Shape, rows: Block) -> Block:
+        """Return rows of a list as they are read: merged, or, if records may split sessions, by instant and key."""
+        return regroup(shape, rows) if self.kind.splits else merged(shape, rows)
 
-    def _meet(self, void: Block, new_rows: Block) -> bool:
-        """Return whether new rows overlap or touch void rows."""
-        near = new_rows.take(new_rows.index <= ends_of(void).max(initial=-FOREVER))
+    def _meet(self, void: Block, rows: Block) -> bool:
+        """Return whether rows are of the same sessions as void rows."""
+        near = rows.take(rows.index <= ends_of(void).max(initial=-FOREVER))
         if not len(near):
             return False
         both = concat(self.marks, [void, extents(near)])
-        numbers = numbered(*self._chains(both))
+        numbers = numbered(*self.kind.derive(both))
         return bool(np.isin(numbers[: len(void)], numbers[len(void) :]).any())
 
     @cached_property
     def _open(self) -> Block:
-        """The sessions that were open when the micro-batch began, sorted by key and start."""
-        return self.rows.load(self._is_open)
+        """The rows of the sessions that were open when the micro-batch began."""
+        rows = self.rows.load(self._is_needed)
+        self.kind.know(rows)
+        return rows
 
-    def _is_open(self, known: Block) -> Array:
+    def _is_needed(self, known: Block) -> Array:
         """Return which stored rows belong to sessions that accept records: `bool[n]`."""
-        is_open: Array = ends_of(known) > self.progress.state.first_accepting
-        return is_open
+        return self.kind.needed(known, self.progress.state.first_accepting)
 
     @property
     def _open_sessions(self) -> Block:
-        """The sessions that were open when the micro-batch began, one row per session."""
-        return self._open
+        """The sessions that were open when the micro-batch began, sorted by key and start."""
+        return reduced(self.shape, self._open, *self.kind.derive(self._open)) if self.kind.splits else self._open
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
         """Keep the rows of a micro-batch that are not late by the rule `late_by`; return and count the late ones."""
-        new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
-        ends = self._deciding_ends(new)
+        new, known = interval_rows(self.plain, self.session, shipped), self._open
+        if self.kind.takes_ends:
+            self.kind.hear(self._heard_rows, self.trigger.signals)
+        ends = self.kind.deciding_ends(known, new)
         self._accepting = self.progress.state.first_accepting
         late = ends <= self._accepting
         refused = self._refused(new.take(late))
         self.new = new.take(~late) if late.any() else new
+        if self.kind.takes_ends:
+            self.kind.accept(self._accepted(self._heard_rows))
         rows = RefusedSessions(ending(refused, self.session.unit), 0, self.head.watermark)
         return Late(int(refused.records.sum()), 0, (rows,), FirstEnds(ends + self.session.unit, new.records))
 
     def _refused(self, late: Block) -> Block:
         """Combine late rows into late sessions, or into late intervals, by the rule `late_by`."""
         if self.session.late_by == SESSION:
-            return reduced(self.shape, late, *self._chains(late))
+            return reduced(self.shape, late, *self.kind.derive(late))
         return regroup(self.shape, late)
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
         """Keep all sessions of a history: only the first records of the stream tell which of them continue."""
-        self.new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
-
-    def _deciding_ends(self, rows: Block) -> Array:
-        """Return the end that decides lateness: of each row, or of the session to which it belongs now."""
-        if self.session.late_by != SESSION or not len(rows):
-            return ends_of(rows)
-        both = concat(self.marks, [extents(self._open), extents(rows)])
-        return self._ends_of_sessions(both)[len(self._open) :]
-
-    def _ends_of_sessions(self, rows: Block) -> Array:
-        """Return the end of the session to which each row, of the shape `marks`, belongs: `int64[n]`."""
-        order, heads = self._chains(rows)
-        return ends_of(reduced(self.marks, rows, order, heads))[numbered(order, heads)]
-
-    def _chains(self, rows: Block) -> tuple[Array, Array]:
-        """Return the order of the rows by key and start, and the positions in it at which sessions begin."""
-        return chains(rows.keys, rows.index, ends_of(rows))
+        self.new = interval_rows(self.plain, self.session, shipped)
 
     # The sessions of the micro-batch, sorted by key and start, and their properties.
 
     @cached_property
     def _merged(self) -> tuple[Block, Array]:
-        """The open sessions with the new rows merged in, and the session of each new row."""
+        """The open sessions with the new rows merged in, and the session of each open row and each new row."""
         both = concat(self.shape, [self._open, self.new])
-        rows, heads = self._chains(both)
-        return reduced(self.shape, both, rows, heads), numbered(rows, heads)[len(self._open) :]
+        rows, heads = self.kind.derive(both)
+        return reduced(self.shape, both, rows, heads), numbered(rows, heads)
 
     @cached_property
     def _had_ended(self) -> Array:
@@ -239,7 +249,11 @@ class SessionBucket(RowsBucket):
 
     @cached_property
     def _emitted(self) -> Emitted:
-        return Emitted(self.marks, self.emitted_rows, self._open, self._merged[0])
+        return Emitted(self.emitted_rows, self._has_emitted, self._merged[0], self.kind.splits)
+
+    def _has_emitted(self, emitted: Block) -> Array:
+        """Return which emitted extents are of open sessions: `bool[n]`."""
+        return occur_in(emitted, self._open) if self.kind.splits else located(emitted, self._open) >= 0
 
     def _closes(self) -> Array:
         """Return which sessions accept no more records: `bool[n]`."""
@@ -285,8 +299,8 @@ class SessionBucket(RowsBucket):
         return memory_of(self.pages, self.marks, cached, self._was_open, remembers or OF_CONDITIONS, made=made)
 
     def _was_open(self, rows: Block) -> Array:
-        """Return which rows of trigger state may belong to open sessions: all, until compared with the sessions."""
-        return np.ones(len(rows), dtype=bool)
+        """Return which rows of trigger state may belong to open sessions: all, until compared with those that merge."""
+        return occur_in(rows, self._open) if self.kind.splits else np.ones(len(rows), dtype=bool)
 
     def _among(self, among: str) -> Array:
         """Return which sessions are ACCEPTING, which are all in the beginning, OPEN, or CLOSING: `bool[n]`."""
@@ -319,6 +333,7 @@ class SessionBucket(RowsBucket):
             bounds=lambda: (sessions.index[at], ends_of(sessions)[at] + self.session.unit),
             signals=lambda: {name: least[at] for name, least in self._signals(sessions).items()},
             latest=lambda: np.diff(keys, append=-1) != 0,
+            known_changed=self._changed[at] if self.kind.splits and among == ACCEPTING else None,
             purge=purge,
         )
 
@@ -327,24 +342,41 @@ class SessionBucket(RowsBucket):
         """The number of new records of each session: `int64[n]`."""
         sessions, parts = self._merged
         came = np.zeros(len(sessions), dtype=np.int64)
-        np.add.at(came, parts, self.new.records)
+        np.add.at(came, parts[len(self._open) :], self.new.records)
         return came
+
+    @property
+    def _changed(self) -> Array:
+        """Which sessions hold a new record, or other records than before: `bool[n]`."""
+        sessions, was, old = self._merged[0], np.zeros_like(self._came), self._open_sessions
+        at = holding(old, sessions)
+        begins = old.index == sessions.index[at]
+        was[at[begins]] = old.records[begins]
+        changed: Array = (self._came > 0) | (sessions.records != was)
+        return changed
+
+    @cached_property
+    def _heard_rows(self) -> Block:
+        return heard_rows(self.plain, self.session, self.trigger.signals, self.heard)
 
     def _signals(self, sessions: Block) -> dict[str, Array]:
         """Return the signals of the new records of each session, by name."""
         asked = self.trigger.signals
         if not asked or not self.heard:
             return {name: np.full(len(sessions), ABSENT) for name in asked}
-        plain = with_signals(self.plain, len(asked))
-        rows = concat(with_ends(plain), [intervals(plain, self.session, block) for block in self.heard])
-        rows = rows.take(self._accepted(rows))
+        rows = self._heard_rows.take(self._accepted(self._heard_rows))
         parts = located(rows, sessions)
         return {name: least_of(rows.partials[i][0], parts, len(sessions)) for i, name in enumerate(asked)}
 
     def _accepted(self, rows: Block) -> Array:
-        """Return which rows of signals belong to accepted records; signals of refused sessions lie in no other one."""
-        by_interval = self.session.late_by != SESSION
-        return ends_of(rows) > self._accepting if by_interval else np.ones(len(rows), dtype=bool)
+        """Return which rows of signals belong to accepted records.
+
+        Signals of refused sessions lie in no other one, unless records split sessions.
+        """
+        if self.session.late_by != SESSION:
+            accepted: Array = ends_of(rows) > self._accepting
+            return accepted
+        return occur_in(rows, self.new) if self.kind.splits else np.ones(len(rows), dtype=bool)
 
     @cached_property
     def _purged(self) -> Array:
@@ -377,7 +409,7 @@ class SessionBucket(RowsBucket):
 
     def _alone(self, rows: Block) -> Block:
         """Return sessions with the partials of their new records alone."""
-        return self._part(merged(self.shape, self.new), rows)
+        return self._part(self._folded(self.shape, self.new), rows)
 
     def _part(self, parts: Block, rows: Block) -> Block:
         """Return sessions with the extents of `rows` and the partials of the `parts` inside them."""
@@ -405,21 +437,30 @@ class SessionBucket(RowsBucket):
 
     def save(self) -> None:
         """Append the new rows of open sessions, or rewrite these sessions, and update the retraction log."""
-        sessions, parts = self._merged
         closes = self._closes()
         if self._fires_once:
             self.emitted_rows.clear()
         else:
-            self._emitted.save(closes, self.new)
-        live = self._without_records(sessions, self._purged).take(~closes)
-        self._put(by_start(self.new.take(~closes[parts])), by_start(live))
+            self._emitted.save(closes, self._meet(self._emitted.stored.void, self.new))
+        self._put(closes)
         self.open_count = int(np.count_nonzero(~closes))
         self.note_early()
         super().save()
 
-    def _put(self, new_rows: Block, live: Block) -> None:
-        """Append the new rows of open sessions, or rewrite them; `live` has these sessions."""
-        self.rows.put(new_rows, live, self.new, anew=self._is_anew(new_rows))
+    def _put(self, closes: Array) -> None:
+        """Append the new rows of open sessions, or rewrite these sessions; others close."""
+        known, sessions, parts = len(self._open), *self._merged
+        stays = ~closes[parts]
+        void, new_rows = self.rows.void, self.new.take(stays[known:])
+        if self.kind.splits:
+            rows = self._without_records(concat(self.shape, [self._open, self.new]), self._purged[parts])
+            live = self._folded(self.shape, rows.take(stays))
+            void = concat(self.marks, [void, extents(self._open.take(~stays[:known]))])
+            self.kind.keep(void, live)
+        else:
+            live = by_start(self._without_records(sessions, self._purged).take(~closes))
+        anew = self._is_anew(new_rows) or self._meet(void, live if self.kind.splits else self.new)
+        self.kind.save(new_rows, self.rows.put(by_start(new_rows), live, anew))
 
     def _is_anew(self, new_rows: Block) -> bool:
         """Whether all rows are rewritten: for ordered partials with new rows, or after records were dropped."""
@@ -427,7 +468,8 @@ class SessionBucket(RowsBucket):
 
     def rows_to_cache(self) -> dict[str, Block]:
         """Return the rows of sessions and of the retraction log that the bucket cache keeps."""
-        return {name: rows.ledger.cached for name, rows in self._lists.items() if rows.ledger.cached}
+        lists = {SESSIONS: self.rows, EMITTED: self.emitted_rows}
+        return {name: rows.ledger.cached for name, rows in lists.items() if rows.ledger.cached} | self.kind.to_cache()
 
     def _without_records(self, rows: Block, purged: Array) -> Block:
         """Return the rows, those that are purged without their records."""
@@ -452,7 +494,7 @@ class SessionBucket(RowsBucket):
     def check(self) -> None:
         """Assert that every page exists, that rows do not pile up, and that no count of records is negative."""
         super().check()
-        held = self.rows.load(self._is_open)
+        held = self.rows.load(self._is_needed)
         assert self.rows.count <= 2 * len(held)
         assert np.all(held.records >= 0)
 
