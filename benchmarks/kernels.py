@@ -30,7 +30,7 @@ from slicing.state import bucket_cache as memory
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
 from slicing.triggers.trigger import MicroBatchTime
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 MINUTE = 60 * 10**6
 KINDS = ("bigint", "double", "string")
@@ -43,7 +43,7 @@ class Data:
         columns = [["bigint" if name == EVENT_TIME else kind for name in bound.columns] for bound in bounds]
         self.kinds = columns
         kernels = tuple(kernel(f"r{i}", bound.resolve(tuple(columns[i]))) for i, bound in enumerate(bounds))
-        self.shape = Shape(Slicing(windows * MINUTE, MINUTE), (Field("key", "bigint"),), kernels)
+        self.shape = Shape(Even(windows * MINUTE, MINUTE), (Field("key", "bigint"),), kernels)
 
     def records(self, count: int, keys: int, slices: range, seed: int = 0) -> tuple[Any, ...]:
         """Return the arguments of `from_records`."""

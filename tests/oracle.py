@@ -24,7 +24,7 @@ from slicing.content.records import Records
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
 from slicing.triggers.trigger import MicroBatchTime
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 INT = pa.int64()
 FINGERPRINT = Fingerprint({"keys": ["key0 bigint"]})
@@ -275,7 +275,7 @@ def evenly(family, slices, keys=1, value=lambda index, key: index):
 
 def hopping(n, advance=1000):
     """Windows of n slices, of one millisecond each unless said otherwise."""
-    return Slicing(n * advance, advance)
+    return Even(n * advance, advance)
 
 
 def columns_of(shape, frame):

@@ -36,7 +36,7 @@ from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.trigger import MicroBatchTime
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 SECOND = 1_000_000
 KEYS = 400
@@ -58,7 +58,7 @@ class Strategy:
     formula: Callable[[int], Cost] | None = None
     grace: int = 0
 
-    def costs(self, family: Slicing) -> Costs:
+    def costs(self, family: Even) -> Costs:
         """Return the costs that `explain` predicts."""
         return Costs(family, frozenset(self.trees), self.emission)
 
@@ -110,7 +110,7 @@ class Count:
 class Feed:
     """The micro-batches of one bucket: `step` adds a record per key and slice, then sets the watermark."""
 
-    def __init__(self, strategy: Strategy, family: Slicing, keys: int = KEYS):
+    def __init__(self, strategy: Strategy, family: Even, keys: int = KEYS):
         self.strategy, self.family, self.keys = strategy, family, keys
         self.bound = [_sum(tree) for tree in strategy.trees]
         kernels = tuple(kernel(f"r{i}", aggregate) for i, (aggregate, _) in enumerate(self.bound))
@@ -171,7 +171,7 @@ class Feed:
         return [from_records(self.shape, places, codes, names, arguments)]
 
 
-def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count:
+def count(strategy: Strategy, family: Even, keys: int | None = None) -> Count:
     """Return averages over a steady part of a stream that is one period of the strategy long."""
     if keys is None:
         # A page of the eager strategy holds one window, whatever its size.
@@ -192,7 +192,7 @@ def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count
     return Count(_per(feed.record, records), _per(feed.window, closed * keys), feed.results / records, closed / steps)
 
 
-def _period(strategy: Strategy, family: Slicing) -> int:
+def _period(strategy: Strategy, family: Even) -> int:
     """The number of slices after which all repeats: for the three-layer tree an outer group, else a few slices."""
     if "three_layer" in strategy.trees:
         return outer_group_length(family) * family.slices_per_group * family.per_advance
@@ -242,7 +242,7 @@ def rows(ratios: Sequence[int] = RATIOS) -> list[Row]:
     found = []
     for strategy in STRATEGIES:
         for ratio in ratios:
-            family = Slicing(ratio * SECOND, SECOND)
+            family = Even(ratio * SECOND, SECOND)
             costs = strategy.costs(family)
             predicted = costs.record_in_order(strategy.held), costs.close(strategy.held)
             formula = strategy.formula(ratio) if strategy.formula else None

@@ -28,7 +28,7 @@ from slicing import group_by, hopping
 from slicing.assembly.choice import outer_group_length
 from slicing.explain.costs import Cost
 from slicing.triggers.emission import ON_CLOSE
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 SCHEMA = "key bigint, ts timestamp, v bigint, d double"
 START = 1_700_000_000
@@ -58,7 +58,7 @@ class Physical:
 
 def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -> list[Physical]:
     """Run a stream of each strategy, or of the named ones, and of Spark's `window()`; about half a minute each."""
-    family = Slicing(ratio * SECOND, SECOND)
+    family = Even(ratio * SECOND, SECOND)
     batches, period = micro_batches(family)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         write(Path(folder), ratio, batches, keys)
@@ -74,7 +74,7 @@ def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -
 SPARK = "Spark `window()`"
 
 
-def micro_batches(family: Slicing) -> tuple[int, int]:
+def micro_batches(family: Even) -> tuple[int, int]:
     """Return the number of micro-batches, and how many of them count: the period after which all trees repeat."""
     period = outer_group_length(family) * family.slices_per_group
     return 1 + family.per_window + family.slices_per_group + period, period
@@ -110,7 +110,7 @@ def _run(strategy: Strategy | None, folder: str, ratio: int) -> list[Any]:
         return list(running.recentProgress)
 
 
-def _averages(name: str, progress: list[Any], strategy: Strategy | None, family: Slicing, keys: int) -> Physical:
+def _averages(name: str, progress: list[Any], strategy: Strategy | None, family: Even, keys: int) -> Physical:
     metrics = [each["stateOperators"][0]["customMetrics"] for each in progress]
     figures = {field: fmean([float(each[metric]) for each in metrics]) for field, metric in METRICS.items()}
     if strategy is None:

@@ -13,7 +13,7 @@ from benchmarks.comparisons.accounting import SECOND
 from benchmarks.comparisons.accounting_on_spark import SCHEMA, micro_batches, write
 from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE, SLIDING, SMALL, TEN_MINUTES, TEN_SECONDS
 from benchmarks.workloads.workload import Workload, scratch
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 Run = Callable[..., dict[str, Any]]
 """Runs a stream in the process of a tree, and returns what `Process.watched` returns."""
@@ -67,7 +67,7 @@ class Counted:
     def compared(self, now: Run, then: Run, turns: int, share: float) -> Sequence[str]:
         """Return a line of the table, at R = 12."""
         keys, ratio = max(1, round(800 * share)), 12
-        batches, period = micro_batches(Slicing(ratio * SECOND, SECOND))
+        batches, period = micro_batches(Even(ratio * SECOND, SECOND))
         query = {"tree": self.tree, "column": self.column, "last": period, "hashed": True}
         window = {"delay": "0 seconds", "size": f"{ratio} seconds", "advance": "1 second"}
         with scratch() as folder:

@@ -26,7 +26,7 @@ from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
 from slicing.triggers.trigger import MicroBatchTime
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 MINUTE = 60_000_000
 KEYS = 1_000
@@ -39,7 +39,7 @@ def state_bytes(each: Kernel, columns: Callable[[Any, Any], list[Any]], trigger:
 
     `columns` returns the kernel's columns for arrays of times and of numbers.
     """
-    family, store, random = Slicing(ratio * MINUTE, MINUTE), MemoryStore(), np.random.default_rng(0)
+    family, store, random = Even(ratio * MINUTE, MINUTE), MemoryStore(), np.random.default_rng(0)
     shape = Shape(family, (Field("key", "bigint"),), (each,))
     names = pa.table({"k0": np.arange(KEYS)})
     for minute in range(minutes):

@@ -63,7 +63,7 @@ class Lookbacks(Window):
     def family(self) -> Family:
         """The windows of all lengths; they share their slices."""
         families = [Lookback(length + self.inclusive, 1, inclusive=self.inclusive) for length in self.lengths]
-        return families[0] if self.names is None else several(families)  # type: ignore[return-value]
+        return families[0] if self.names is None else several(families)
 
     @property
     def calls(self) -> list[str]:

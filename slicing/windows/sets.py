@@ -34,7 +34,7 @@ class Set(Window):
     wide: bool = False
 
     @cached_property
-    def family(self) -> Several:  # type: ignore[override]  # it is asked for slices only
+    def family(self) -> Several:
         """The families of all windows over one cut."""
         return several([member.family for member in self.members])
 

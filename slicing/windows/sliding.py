@@ -32,10 +32,7 @@ class SlidingFamily(Even):
 
     right: bool = True
 
-    @property
-    def assembled(self) -> str:
-        """Always `WINDOW_REFERENCES`, for every aggregate."""
-        return WINDOW_REFERENCES
+    assembled = WINDOW_REFERENCES
 
     @property
     def reach(self) -> int:

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from slicing.errors import StateMismatch
 from slicing.windows.counting import CountingFamily
-from slicing.windows.families.by_edges import ByEdges, OverSharedCut
+from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
-from slicing.windows.families.family import Family
+from slicing.windows.families.family import Family, OverSharedCut
 from slicing.windows.families.several import Several
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped

@@ -23,7 +23,7 @@ from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose, is_additive
 from slicing.assembly.trees import matrix
 from slicing.content.block import Block
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 ALL = cases(*CASES)
 TREES = {
@@ -43,7 +43,7 @@ def random_slicing(rng, kind):
         advance = int(rng.choice([d for d in range(1, size + 1) if size % d == 0]))
     else:
         advance = int(rng.integers(1, 90 if kind == "any" else 7))
-    return Slicing(size, advance, int(rng.integers(-100, 100)))
+    return Even(size, advance, int(rng.integers(-100, 100)))
 
 
 def random_records(rng):
@@ -70,7 +70,7 @@ def bits(rows):
     return {place: [x.hex() if isinstance(x, float) else x for x in row] for place, row in rows.items()}
 
 
-@pytest.mark.parametrize("family", [Slicing(60, 1), Slicing(7, 2, 3), Slicing(24, 12), Slicing(3, 3), Slicing(2, 5)])
+@pytest.mark.parametrize("family", [Even(60, 1), Even(7, 2, 3), Even(24, 12), Even(3, 3), Even(2, 5)])
 @pytest.mark.parametrize("seed", range(3, 6))
 def test_limits_leave_out_windows_and_change_none(family, seed):
     rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def test_limits_leave_out_windows_and_change_none(family, seed):
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("bytes_", [1, 5_000, 50_000])
-@pytest.mark.parametrize("family", [Slicing(60, 1), Slicing(7, 2, 3)])
+@pytest.mark.parametrize("family", [Even(60, 1), Even(7, 2, 3)])
 def test_parts_give_the_same_rows_to_the_last_bit(monkeypatch, family, bytes_):
     rng = np.random.default_rng(4)
     records = [(int(t), int(k), int(v)) for t, k, v in rng.integers((-900, 0, -9), (900, 12, 9), (400, 3))]
@@ -118,7 +118,7 @@ def test_without_rows_there_are_no_windows():
 
 
 def test_far_apart_records_cost_little():
-    family = Slicing(10**6, 1000)
+    family = Even(10**6, 1000)
     records = [(index * 10**15, 1, index) for index in range(-3, 4)]
     shape = shape_of(family, ALL)
     frames = list(assemble(shape, trees_of(shape), block_of(shape, ALL, records)))
@@ -129,7 +129,7 @@ def test_far_apart_records_cost_little():
 @pytest.mark.parametrize("tree", ["two_layer", "three_layer"])
 def test_time_without_records_costs_nothing_in_parts(monkeypatch, tree):
     """One record 10^8 slices before the others; none of the time between is looked at."""
-    family, case = Slicing(100_000, 1000), cases("sum")
+    family, case = Even(100_000, 1000), cases("sum")
     records = [(-(10**11), 1, 5), *((1000 * index, 1, index) for index in range(250))]
     shape = shape_of(family, case)
     block, taken = block_of(shape, case, records), []

@@ -19,9 +19,10 @@ from slicing.content.folding import fold
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import ON_CLOSE, on_change, on_update
-from slicing.windows.families.by_edges import ByEdges, OverSharedCut
+from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
+from slicing.windows.families.family import OverSharedCut
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.time.cut import Cut

@@ -38,7 +38,7 @@ from slicing.assembly.assembling import assemble
 from slicing.errors import InvalidValue
 from slicing.triggers.emission import on_close, on_update
 from slicing.windows import window as windows_window
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even as EvenFamily
 
 
 def cases_of(file):
@@ -133,7 +133,7 @@ def slicing_of(case, parts=1):
     """The windows of a case; with `parts`, those that start so many times as often."""
     window = case["window"]
     size, advance = 1000 * window["size"], 1000 * window.get("advance", window["size"])
-    return Slicing(size, advance // parts, 1000 * window.get("offset", 0))
+    return EvenFamily(size, advance // parts, 1000 * window.get("offset", 0))
 
 
 def grace_of(case):

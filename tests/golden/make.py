@@ -33,7 +33,7 @@ from slicing.state import slice_groups
 from slicing.state.format import header
 from slicing.state.format.buckets import Buckets
 from slicing.triggers import emission
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even as EvenFamily
 from slicing.windows.window import Hopping
 
 HERE = Path(__file__).parent
@@ -65,7 +65,7 @@ SCENARIOS = {
 def slicing_of(scenario):
     """The windows of a scenario."""
     slices = scenario.get("slices", 20)
-    return Slicing(*scenario.get("slicing", [slices * 1_000_000, 1_000_000, 0]))
+    return EvenFamily(*scenario.get("slicing", [slices * 1_000_000, 1_000_000, 0]))
 
 
 def emission_of(scenario):

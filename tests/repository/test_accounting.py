@@ -13,7 +13,7 @@ from benchmarks.comparisons.accounting import KEYS, STRATEGIES, Feed, Strategy, 
 from slicing.content import folding
 from slicing.explain.costs import MERGING, Cost
 from slicing.triggers.emission import early, on_change, on_close, on_update
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 SECOND = 1_000_000
 NAMED = {strategy.name: strategy for strategy in STRATEGIES}
@@ -21,7 +21,7 @@ BOTH = Strategy("both trees", ("two_layer", "three_layer"))
 
 
 def slicing_of(size, advance=1):
-    return Slicing(size * SECOND, advance * SECOND)
+    return Even(size * SECOND, advance * SECOND)
 
 
 def check(strategy, family):

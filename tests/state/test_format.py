@@ -23,7 +23,7 @@ from slicing.state import slice_groups
 from slicing.state.format.fingerprint import Fingerprint, fingerprint_of, layout_of
 from slicing.state.format.header import FamilyState, Header, Result, SliceGroup, from_runs, stored_format, to_runs
 from slicing.state.slice_groups import slices_per_group
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
 
 def rewritten(text, change):
@@ -245,7 +245,7 @@ def test_functions_and_names_may_change(other):
         ),
         (of(SUM, contents=("windows",)), "content: checkpoint `partials`, query `windows`"),
         (
-            of(SUM, family=Slicing(60_000, 2_000)),
+            of(SUM, family=Even(60_000, 2_000)),
             "windows: checkpoint `hopping('60 milliseconds', advance='1 millisecond')`, "
             "query `hopping('60 milliseconds', advance='2 milliseconds')`",
         ),
@@ -277,7 +277,7 @@ def test_more_results_are_refused():
 
 
 def test_the_layout_is_plain_data():
-    assert dict(of(SUM, family=Slicing(5_000, 2_000, 1_000)).layout) == {
+    assert dict(of(SUM, family=Even(5_000, 2_000, 1_000)).layout) == {
         "cut": ["cut", [["every", 2000, 0], ["every", 2000, 1000]]],
         "families": [["hopping", 5000, 2000, 1000]],
         "content": "partials",

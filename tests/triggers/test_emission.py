@@ -59,8 +59,8 @@ from slicing.triggers.buffer import buffer
 from slicing.triggers.early_waiting import EarlyByCount
 from slicing.triggers.emission import early, on_change, on_close, on_update
 from slicing.triggers.trigger import ENDS, QUESTIONS
+from slicing.windows.families.even import Even as EvenFamily
 from slicing.windows.time import slices as windows_slices
-from slicing.windows.time.slices import Slicing
 
 CHANGING = ("most", "parity")
 MODES = {
@@ -83,7 +83,7 @@ def random_slicing(rng, seed):
         lambda: int(rng.integers(1, 5)),
         lambda: int(rng.choice([d for d in range(1, size + 1) if size % d == 0])),
     )
-    return Slicing(size * 1000, kinds[seed % 3]() * 1000, int(rng.integers(-100, 100)) * 1000)
+    return EvenFamily(size * 1000, kinds[seed % 3]() * 1000, int(rng.integers(-100, 100)) * 1000)
 
 
 def random_records(rng):
@@ -232,7 +232,7 @@ def test_a_nan_of_other_bits_is_no_change(columns, seed):
     """Against the windows one by one, over micro-batches with records out of order; NaN follows NaN in most of them."""
     add = Aggregate(lambda: 0, lambda acc, v: acc + v, operator.add, columns=columns, returns="double")
     case = Case(replace(add, lower=odd_nans if columns else odd_nan), sum)
-    rng, shape, store, found = random.Random(seed), shape_of(Slicing(3000, 1000, 0), [case]), MemoryStore(), {}
+    rng, shape, store, found = random.Random(seed), shape_of(EvenFamily(3000, 1000, 0), [case]), MemoryStore(), {}
     trees, held = [choose(shape.kernels[0], shape.family)], defaultdict(list)
     for step in range(20):
         records = [(step * 5000 + rng.randrange(9000), rng.randrange(3), rng.randrange(99)) for _ in range(20)]

@@ -1,4 +1,4 @@
-"""A cut against `Slicing`, index for index, and against a list of all edges."""
+"""A cut against `Even`, index for index, and against a list of all edges."""
 
 import json
 import pickle
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from slicing.errors import InvalidValue
+from slicing.windows.families.even import Even
 from slicing.windows.specs import from_spec
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import AFTER, BEFORE, Every, Listed
 from slicing.windows.time.local import Local
 from slicing.windows.time.own_edges import YEAR_1, YEAR_9999, Own
-from slicing.windows.time.slices import Slicing
 from slicing.windows.time.zones import Zone
 
 HOUR = 3_600_000_000
@@ -32,7 +32,7 @@ def even_cut(family):
 def random_slicing(rng):
     unit = rng.choice([1, 1000, 60_000_000, 7_000_003])
     size, advance = (unit * rng.randint(1, 100) + rng.choice([0, 0, 1]) for _ in range(2))
-    return Slicing(size, advance, rng.randint(-3 * advance, 3 * advance))
+    return Even(size, advance, rng.randint(-3 * advance, 3 * advance))
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -1,4 +1,4 @@
-"""Families against their definition by brute force, the even one against `Slicing`, and Flink's own cases."""
+"""Families against their definition by brute force, the even one by edges too, and Flink's own cases."""
 
 import json
 import pickle
@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from slicing.errors import InvalidType, InvalidValue, SlicingError, StateMismatch
-from slicing.windows.families.by_edges import ByEdges, OverSharedCut
+from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
-from slicing.windows.families.family import repeats, slice_of, windows_of
+from slicing.windows.families.family import OverSharedCut, repeats, slice_of, windows_of
 from slicing.windows.families.several import several
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
@@ -35,7 +35,6 @@ from slicing.windows.time.durations import calendar_units
 from slicing.windows.time.edges import AFTER, BEFORE, Every
 from slicing.windows.time.local import Local
 from slicing.windows.time.own_edges import YEAR_1, YEAR_9999, Own
-from slicing.windows.time.slices import Slicing
 from slicing.windows.time.zones import Zone
 from slicing.windows.window import hopping
 
@@ -263,9 +262,7 @@ def test_families_are_made_again_from_their_specs(name):
 def others(slicing):
     """The windows of a slicing by edges alone, and over slices of other cuts."""
     starts, ends = Every(slicing.advance, slicing.offset), Every(slicing.advance, slicing.offset + slicing.size)
-    family = ByEdges(starts, ends)
-    even = Even(slicing.size, slicing.advance, slicing.offset)
-    return even, OverSharedCut(even, even.cut), family.over(even.cut)
+    return OverSharedCut(slicing, slicing.cut), ByEdges(starts, ends).over(slicing.cut)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -274,7 +271,7 @@ def test_hopping_windows_are_those_of_slicing_method_for_method(seed):
     for _ in range(100):
         unit = rng.choice([1, 1000, MINUTE])
         size, advance = (unit * rng.randint(1, 60) + rng.choice([0, 0, 1]) for _ in range(2))
-        slicing = Slicing(size, advance, rng.randint(-2 * advance, 2 * advance))
+        slicing = Even(size, advance, rng.randint(-2 * advance, 2 * advance))
         times = np.array([rng.randint(-9 * size, 9 * size) for _ in range(20)] + [rng.randrange(YEAR_1, YEAR_9999)])
         slices = slicing.slice_at(times)
         windows = slicing.last_window(slices)
@@ -290,11 +287,9 @@ def test_hopping_windows_are_those_of_slicing_method_for_method(seed):
         assert (family.window_end(windows) - family.window_start(windows)).tolist() == [size] * len(times)
 
 
-def test_an_even_family_has_the_cut_and_the_lengths_of_slicing():
-    for slicing in (Slicing(5, 2), Slicing(6, 2, 1), Slicing(2, 5, -1), Slicing(3, 3)):
-        even = Even(slicing.size, slicing.advance, slicing.offset)
-        assert (even.longest, even.step) == (slicing.per_window, slicing.per_advance)
-        assert len(even.cut.sequences) == slicing.per_advance
+def test_an_even_family_has_a_sequence_of_edges_for_each_slice_of_an_advance():
+    for even in (Even(5, 2), Even(6, 2, 1), Even(2, 5, -1), Even(3, 3)):
+        assert len(even.cut.sequences) == even.step
 
 
 # --- calendars ------------------------------------------------------------------------------------------------------

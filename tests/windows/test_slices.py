@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from slicing.windows.time.slices import Slicing
+from slicing.windows.families.even import Even
 
-SMALL = [
-    Slicing(size, advance, offset) for size in range(1, 9) for advance in range(1, 9) for offset in (-13, -1, 0, 5)
-]
+SMALL = [Even(size, advance, offset) for size in range(1, 9) for advance in range(1, 9) for offset in (-13, -1, 0, 5)]
 TIMES = range(-20, 21)
 WINDOWS = range(-40, 41)
 
@@ -77,7 +75,7 @@ def test_two_slices_per_advance_when_the_size_is_no_multiple():
     #   window -2[===================)
     #   window -1        [===================)
     #   window 0                 [===================)
-    family = Slicing(5, 2)
+    family = Even(5, 2)
     assert [family.slice_at(t) for t in (-4, -1, 0, 1, 5)] == [-4, -1, 0, 1, 5]
     assert (family.per_window, family.first_slice(-1), family.first_slice(0)) == (5, -2, 0)
     assert (family.first_window(0), family.last_window(0)) == (-2, 0)
@@ -90,7 +88,7 @@ def test_gaps_are_slices_of_no_window():
     #   time     -4  -3  -2  -1   0   1   2   3   4   5   6   7   8
     #   slice    |--- -2 -|---- -1 ----|-- 0 --|---- 1 ----|-- 2 --|
     #   window   [== -1 ==)            [== 0 ==)           [== 1 ==)
-    family = Slicing(2, 5, 1)
+    family = Even(2, 5, 1)
     assert [family.slice_at(t) for t in (-4, -3, -2, 0, 1, 2, 3, 5, 6)] == [-2, -2, -1, -1, 0, 0, 1, 1, 2]
     assert [family.in_gap(index) for index in (-2, -1, 0, 1, 2)] == [False, True, False, True, False]
     assert family.per_window == 1
@@ -102,12 +100,12 @@ def test_a_window_is_closed_at_its_end_plus_grace():
     #   time      0   2   4   6   8
     #   window 0  [=======)...|             open while 4 + 3 > watermark
     #   window 1      [=======)...|         open while 6 + 3 > watermark
-    family = Slicing(4, 2)
+    family = Even(4, 2)
     assert [family.first_open(watermark, grace=3) for watermark in (6, 7, 8, 9)] == [0, 1, 1, 2]
 
 
 def test_arrays_give_what_integers_give():
-    for family in (Slicing(6, 2, 1), Slicing(7, 3, -4), Slicing(2, 5, 1), Slicing(3, 3)):
+    for family in (Even(6, 2, 1), Even(7, 3, -4), Even(2, 5, 1), Even(3, 3)):
         many = np.arange(-30, 30)
         for name in (
             "slice_at",
@@ -126,7 +124,7 @@ def test_arrays_give_what_integers_give():
 
 
 def test_instants_of_the_years_1_to_9999():
-    family = Slicing(3_600_000_000, 7_000_000, 123)
+    family = Even(3_600_000_000, 7_000_000, 123)
     for time in (-62_135_596_800_000_000, 253_402_300_799_999_999):
         index = family.slice_at(time)
         assert family.slice_start(index) <= time < family.slice_start(index + 1)
@@ -135,4 +133,4 @@ def test_instants_of_the_years_1_to_9999():
 
 @pytest.mark.parametrize(("slices", "per_group"), [(1, 1), (2, 1), (3, 2), (60, 8), (1440, 38), (10_080, 100)])
 def test_a_slice_group_is_about_the_root_of_a_window(slices, per_group):
-    assert Slicing(slices, 1).slices_per_group == per_group
+    assert Even(slices, 1).slices_per_group == per_group

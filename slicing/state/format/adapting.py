@@ -77,7 +77,7 @@ def over_stored(stored: Header, wanted: Fingerprint, family: Family) -> Family:
         return family
     cut = from_spec(stored.layout[CUT], wanted.zones, wanted.cut_of.sequences)
     if isinstance(family, Several):
-        return Several(family.members, cut)  # type: ignore[return-value]  # it is asked for slices only
+        return Several(family.members, cut)
     return wanted.members[0].over(cut)
 
 

@@ -46,7 +46,6 @@ from slicing.windows.time.clocks import SECOND
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.local import Local
-from slicing.windows.time.slices import Slicing
 from slicing.windows.time.zones import Zone
 
 PARTIALS, WINDOWS = "partials", "windows"
@@ -100,15 +99,15 @@ class Fingerprint:
 
     @property
     def members(self) -> tuple[Family, ...]:
-        """Return the families, each over its own cut and with a spec."""
+        """Return the families, each over its own cut."""
         assert self.family is not None, "a query has windows"
-        return tuple(_spelled(each) for each in _members(self.family))
+        return _members(self.family)
 
     @property
     def cut_of(self) -> Cut:
         """Return the cut of the query."""
         assert self.family is not None, "a query has windows"
-        return _cut(self.family)
+        return self.family.cut
 
     def said(self, result: Result, place: int) -> str:
         """Return a wanted result, at a place, by its name and what it is of."""
@@ -284,9 +283,9 @@ def fingerprint_of(
     the column of the event time, if there is one. `adapt` and `fixed` are as in `Fingerprint`. `states` names the
     fields of the states of a function.
     """
-    cut, zones = _cut(shape.family).spec(), zones_of(_cut(shape.family).sequences)
+    cut, zones = shape.family.cut.spec(), zones_of(shape.family.cut.sequences)
     named = {} if time_column is None else {_TIME_COLUMN: renumbered(time_column)}
-    members = [_spelled(family) for family in _members(shape.family)]
+    members = _members(shape.family)
     keys = [str(key) for key in shape.keys]
     partials = [[str(each) for each in kernel.fields] for kernel in shape.kernels]
     results = [
@@ -330,17 +329,6 @@ def _version(aggregate: Aggregate) -> str:
 def _members(family: Family) -> tuple[Family, ...]:
     """Return the families of a set, each over its own cut, or the single family."""
     return family.members if isinstance(family, Several) else (family,)
-
-
-def _cut(family: Family) -> Cut:
-    return _spelled(family).cut
-
-
-def _spelled(family: Family) -> Family:
-    """Return a family that has a spec: hopping windows that are given as `Slicing` become `Even`."""
-    if isinstance(family, Slicing) and not isinstance(family, Even):
-        return Even(family.size, family.advance, family.offset)
-    return family
 
 
 def mismatch(different: Sequence[str], goes_on: bool = False) -> StateMismatch:

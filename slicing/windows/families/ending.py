@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from slicing.windows.families.by_edges import OverSharedCut
-from slicing.windows.families.family import Family, OverCut
+from slicing.windows.families.family import Family
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Array, after, elementwise
 
 
-class EndingAtEdges(OverCut):
+class EndingAtEdges(Family):
     """The methods that follow from `ends`, the edges at which windows end; subclasses define where windows begin."""
 
     ends: Any
@@ -20,11 +19,6 @@ class EndingAtEdges(OverCut):
     def cut(self) -> Cut:
         """The cut at the edges at which windows end; windows begin at some of these edges."""
         return Cut([self.ends])
-
-    @property
-    def step(self) -> None:
-        """None: windows differ in length."""
-        return None
 
     @property
     def has_gaps(self) -> bool:
@@ -39,7 +33,7 @@ class EndingAtEdges(OverCut):
     @elementwise
     def first_slice(self, window: Array) -> Array:
         """First slice of a window."""
-        return self.ends.count(self.window_start(window))  # type: ignore[attr-defined, no-any-return]
+        return self.ends.count(self.window_start(window))  # type: ignore[no-any-return]
 
     @elementwise
     def end_slice(self, window: Array) -> Array:
@@ -54,7 +48,3 @@ class EndingAtEdges(OverCut):
     @elementwise
     def _first_after(self, time: Array) -> Array:
         return self.ends.count(time)  # type: ignore[no-any-return]
-
-    def over(self, cut: Cut) -> Family:
-        """Return the same windows over a cut that may have other edges too."""
-        return self if cut == self.cut else OverSharedCut(self, cut)  # type: ignore[return-value, arg-type]

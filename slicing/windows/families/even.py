@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from slicing.windows.families.by_edges import OverSharedCut
-from slicing.windows.families.family import Family, earlier
+from slicing.windows.families.family import Family, OverSharedCut, Regular, earlier
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import AFTER, BEFORE, Every, within
-from slicing.windows.time.slices import Index, Slicing
+from slicing.windows.time.slices import Index
 
 
 @dataclass(frozen=True)
-class Even(Slicing):
-    """Hopping and tumbling windows of fixed length: `Slicing`, with its closed forms, as a family.
+class Even(Regular):
+    """Hopping and tumbling windows of fixed length; all arguments in microseconds.
 
-    Near the limits of int64, where the closed forms would overflow, results come from the edges, which saturate.
+    `size` and `advance` are positive, `offset` is any integer. Near the limits of int64, where the closed forms would
+    overflow, results come from the edges, which saturate.
     """
+
+    size: int = field()
+    advance: int = field()
+    offset: int = 0
+
+    may_repeat = False
+
+    @cached_property
+    def step(self) -> int:
+        """Slices per advance: 1 when `size` is a multiple of `advance`, else 2."""
+        return 1 if self.size % self.advance == 0 else 2
+
+    @cached_property
+    def longest(self) -> int:
+        """The slices of each window, `n` in every cost that the docs state."""
+        whole, rest = divmod(self.size, self.advance)
+        return whole if rest == 0 else 2 * whole + 1
+
+    @property
+    def ratio(self) -> float:
+        """The average number of windows that contain a record."""
+        return self.size / self.advance
+
+    @property
+    def shortest(self) -> int:
+        """The smallest distance, in microseconds, between edges of windows: the smaller of size and advance."""
+        return min(self.size, self.advance)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there are instants in no window."""
+        return self.advance > self.size
 
     @cached_property
     def starts(self) -> Every:
@@ -35,7 +67,7 @@ class Even(Slicing):
 
     @cached_property
     def cut(self) -> Cut:
-        """The cut at all starts; also at the ends if `size` is no multiple of `advance`; numbered as in `Slicing`."""
+        """The cut at all starts; also at the ends if `size` is no multiple of `advance`; numbered as by `slice_at`."""
         rest = self.size % self.advance
         return Cut([self.starts, Every(self.advance, self.offset + rest - self.advance)] if rest else [self.starts])
 
@@ -44,13 +76,19 @@ class Even(Slicing):
         far = self.offset and isinstance(time, np.ndarray) and time.size and not within(time, -(1 << 62), 1 << 62)
         if far:  # without an offset nothing overflows, so the values need not be checked
             return self.cut.slice_at(time)
-        return super().slice_at(time)
+        since = time - self.offset
+        index = since // self.advance
+        if self.step == 1:
+            return index
+        return 2 * index + (since % self.advance >= self.size % self.advance)
 
     def slice_start(self, index: Index) -> Index:
-        """First microsecond of a slice."""
-        if isinstance(index, np.ndarray) and index.size and within(index, *self._slices):
-            return super().slice_start(index)
-        return self.cut.slice_start(index)
+        """First microsecond of a slice, which is also the end of the slice before it."""
+        if not (isinstance(index, np.ndarray) and index.size and within(index, *self._slices)):
+            return self.cut.slice_start(index)
+        if self.step == 1:
+            return self.offset + index * self.advance
+        return self.offset + index // 2 * self.advance + index % 2 * (self.size % self.advance)
 
     @cached_property
     def _slices(self) -> tuple[int, int]:
@@ -64,6 +102,26 @@ class Even(Slicing):
     def window_end(self, window: Index) -> Index:
         """First microsecond after a window."""
         return self.ends.edge(window)
+
+    def first_slice(self, window: Index) -> Index:
+        """First slice of a window; it covers `longest` slices from there."""
+        return window * self.step
+
+    def end_slice(self, window: Index) -> Index:
+        """Return the slice after the last one of a window."""
+        return self.first_slice(window) + self.longest
+
+    def entered(self, window: Index) -> Index:
+        """Return the end of the slices of all windows before `window`: these have entered when `window` closes next."""
+        return self.end_slice(window - 1)
+
+    def first_window(self, index: Index) -> Index:
+        """Return the first window that covers a slice; it is after `last_window` for a slice in a gap."""
+        return (index - self.longest) // self.step + 1
+
+    def last_window(self, index: Index) -> Index:
+        """Return the last window that covers a slice; for a slice in a gap, the last one that starts before it."""
+        return index // self.step
 
     def first_open(self, watermark: Index, grace: int = 0) -> Index:
         """First window with `end + grace > watermark`."""

@@ -1,10 +1,11 @@
-"""The protocol of a family of windows: windows in order, each a range of slices of one cut."""
+"""The base of all families: the windows of one kind in order, each a range of slices of one cut."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,25 +15,54 @@ from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every, Listed, after, before, elementwise
 from slicing.windows.time.local import Local
-from slicing.windows.time.slices import Index, group_size, in_time, limits
+from slicing.windows.time.slices import Index, group_size
 
 RUNNING, RUNS, TAILED = "running", "runs", "tailed"
 """How windows that differ in their number of slices are assembled. RUNNING: by a running total, if they share a start.
 TAILED: by one total of the whole tails and one running total. RUNS: from the rows of their slices."""
 
 
-class Family(Protocol):
-    """The windows of one kind. Every method of an index or an instant takes a Python int or an `int64[n]`."""
+class Family:
+    """The windows of one kind. Every method of an index or an instant takes a Python int or an `int64[n]`.
 
-    @property
+    A subclass defines `window_start` to `last_window`, `_first_after` and `spec`, and its `cut`; the rest follows from
+    these.
+    """
+
+    show = staticmethod(show_instant)
+    """Returns the text of a bound of a slice or window in messages: an instant, or the number of a record."""
+
+    @cached_property
     def cut(self) -> Cut:
-        """The slices over which windows are ranges."""
+        """The cut over whose slices windows are ranges."""
+        raise NotImplementedError
+
+    @cached_property
+    def step(self) -> int | None:
+        """The slices per advance if all windows have `longest` slices and starts at equal distances, else None."""
+        return None
+
+    @cached_property
+    def size(self) -> int | None:
+        """The length of each window in microseconds, None if lengths differ."""
+        return None
+
+    @cached_property
+    def assembled(self) -> str:
+        """How windows are assembled: "running", "tailed" or "runs"; "" if the tree depends on the aggregate."""
+        return RUNS
+
+    @cached_property
+    def listed(self) -> Array | None:
+        """All windows between listed edges as `int64[n]`, None for edges without end."""
+        return None
 
     @property
     def families(self) -> tuple[Family, ...]:
         """The families that share the cut: only this one, or the members of a set."""
+        return (self,)
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """The maximum number of slices of a window, n in every cost.
 
@@ -40,153 +70,29 @@ class Family(Protocol):
         families, it is the maximum over some thousand sampled windows. A window during which the clock changes may have
         a few more.
         """
+        return most_slices(self, self.typical)
 
     @property
-    def step(self) -> int | None:
-        """The slices per advance if all windows have `longest` slices and starts at equal distances, else None."""
-
-    @property
-    def assembled(self) -> str:
-        """How windows are assembled: "running", "tailed" or "runs"; "" if the tree depends on the aggregate."""
-
-    @property
-    def slices_per_group(self) -> int:
-        """The number of slices in a slice group: `round(sqrt(longest))`."""
-
-    @property
-    def ratio(self) -> float:
-        """The average number of windows that contain a record, R in every cost; sampled for a user's class."""
-
-    @property
-    def shortest(self) -> int:
-        """The smallest known distance between edges, in microseconds; clock changes may bring edges closer together."""
-
-    @property
-    def size(self) -> int | None:
-        """The length of each window in microseconds, None if lengths differ."""
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether there may be instants in no window."""
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether there may be windows that are never emitted, see `repeats`."""
-
-    @property
-    def limits(self) -> tuple[int, int]:
-        """The first and the last window that may be emitted: their bounds are instants.
-
-        Windows that begin before the first instant of int64, or end at the last one or after it, are never emitted.
-        """
-
-    def in_gap(self, index: Array) -> Any:
-        """Return whether each slice belongs to no window."""
-
-    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
-        """Return whether each record belongs to a window that may be emitted, given its slice and its time."""
-
-    def window_start(self, window: Index) -> Index:
-        """First microsecond of a window."""
-
-    def window_end(self, window: Index) -> Index:
-        """First microsecond after a window."""
-
-    def first_slice(self, window: Index) -> Index:
-        """First slice of a window."""
-
-    def end_slice(self, window: Index) -> Index:
-        """Return the slice after the last one of a window."""
-
-    def first_window(self, index: Index) -> Index:
-        """Return the first window with `end_slice > index`; it is after `last_window` for a slice in a gap."""
-
-    def last_window(self, index: Index) -> Index:
-        """Return the last window with `first_slice <= index`."""
-
-    def first_open(self, watermark: Index, grace: int = 0) -> Index:
-        """Return the first window with `end + grace > watermark`: all windows before it are closed."""
-
-    def slice_at(self, time: Index) -> Index:
-        """Index of the slice that holds an instant."""
-
-    def slice_start(self, index: Index) -> Index:
-        """First microsecond of a slice."""
-
-    def entered(self, window: Index) -> Index:
-        """Return the end of the slices of all windows before `window`: these have entered when `window` closes next."""
-
-    def over(self, cut: Cut) -> Family:
-        """Return these windows as ranges of slices of a cut that has all their edges."""
-
-    def show(self, bound: int) -> str:
-        """Return the text of a bound of a slice or window in messages: an instant, or the number of a record."""
-
-    def spec(self) -> list[Any]:
-        """Return this family as plain JSON data, equal for equal families; it is stored in the state header."""
-
-
-class Regular(Family, Protocol):
-    """A family whose windows have the same number of slices and equal distances, so that one tree fits all windows."""
-
-    @property
-    def per_window(self) -> int:
-        """The number of slices of each window."""
-
-    @property
-    def per_advance(self) -> int:
-        """The number of slices from the start of one window to the start of the next."""
-
-    @property
-    def shift(self) -> int:
-        """The first slice of window 0."""
-
-
-def regular(family: Family) -> Regular:
-    """Return the family typed as `Regular`; it must have a `step`."""
-    assert family.step is not None, "windows of this family differ in slices"
-    return cast("Regular", family)
-
-
-class OverCut:
-    """The methods of a family that follow from its cut."""
-
-    cut: Any
-    assembled: Any = RUNS
-    show = staticmethod(show_instant)
-
-    @property
-    def families(self) -> tuple[Any, ...]:
-        """This family alone."""
-        return (self,)
+    def typical(self) -> Array:
+        """Return windows that stand for all: all of a list, otherwise a sample of windows of 400 years."""
+        return sample(lambda time: self.last_window(self.slice_at(time)))
 
     @property
     def slices_per_group(self) -> int:
         """The number of slices in a slice group."""
-        return group_size(self.longest)  # type: ignore[attr-defined]
+        return group_size(self.longest)
 
     @cached_property
     def ratio(self) -> float:
-        """The average number of windows that contain a record, over the slices of sampled windows."""
-        windows = self._tried
-        slices = np.unique(np.concatenate([self.first_slice(windows), self.end_slice(windows) - 1]))  # type: ignore[attr-defined]
-        counts = self.last_window(slices) - self.first_window(slices) + 1  # type: ignore[attr-defined]
-        return float(counts.mean())
-
-    @property
-    def _tried(self) -> Array:
-        """A sample of typical windows."""
-        return sample(lambda time: self.last_window(self.slice_at(time)))  # type: ignore[attr-defined]
+        """The average number of windows that contain a record, R in every cost; over the slices of typical windows."""
+        windows = self.typical
+        slices = np.unique(np.concatenate([self.first_slice(windows), self.end_slice(windows) - 1]))
+        return float((self.last_window(slices) - self.first_window(slices) + 1).mean())
 
     @property
     def shortest(self) -> int:
-        """The smallest distance between edges of one sequence, in microseconds."""
+        """The smallest known distance between edges, in microseconds; clock changes may bring edges closer together."""
         return min(distance(edges) for edges in self.cut.sequences)
-
-    @property
-    def size(self) -> int | None:
-        """None: windows differ in length."""
-        return None
 
     @property
     def has_gaps(self) -> bool:
@@ -195,45 +101,195 @@ class OverCut:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether edges may be equal."""
+        """Whether there may be windows that are never emitted, see `repeats`: edges may be equal."""
         return not all(isinstance(edges, Every) for edges in self.cut.sequences)
 
     @cached_property
     def limits(self) -> tuple[int, int]:
-        """The first and the last window that may be emitted: their bounds are instants."""
-        return limits(self)
+        """The first and the last window that may be emitted: their bounds are instants.
 
-    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
-        """Return whether each record belongs to a window that may be emitted, given its slice and its time."""
-        return in_time(self, index)
+        Windows that begin before the first instant of int64, or end at the last one or after it, are never emitted.
+        """
+        return self.last_window(self.slice_at(BEFORE)) + 1, self.first_open(AFTER - 1) - 1
 
     def in_gap(self, index: Array) -> Any:
         """Return whether each slice belongs to no window."""
-        return self.first_window(index) > self.last_window(index)  # type: ignore[attr-defined]
+        return self.first_window(index) > self.last_window(index)
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether each record belongs to a window that may be emitted, given its slice and its time."""
+        first, last = self.limits
+        found: NDArray[np.bool_] = (self.last_window(index) >= first) & (self.first_window(index) <= last)
+        return found
+
+    def window_start(self, window: Index) -> Index:
+        """First microsecond of a window."""
+        raise NotImplementedError
+
+    def window_end(self, window: Index) -> Index:
+        """First microsecond after a window."""
+        raise NotImplementedError
+
+    def first_slice(self, window: Index) -> Index:
+        """First slice of a window."""
+        raise NotImplementedError
+
+    def end_slice(self, window: Index) -> Index:
+        """Return the slice after the last one of a window."""
+        raise NotImplementedError
+
+    def first_window(self, index: Index) -> Index:
+        """Return the first window with `end_slice > index`; it is after `last_window` for a slice in a gap."""
+        raise NotImplementedError
+
+    def last_window(self, index: Index) -> Index:
+        """Return the last window with `first_slice <= index`."""
+        raise NotImplementedError
+
+    def first_open(self, watermark: Index, grace: int = 0) -> Index:
+        """Return the first window with `end + grace > watermark`: all windows before it are closed."""
+        return self._first_after(earlier(watermark, grace))
+
+    def _first_after(self, time: Index) -> Index:
+        """Return the first window that ends after an instant."""
+        raise NotImplementedError
 
     @elementwise
     def slice_at(self, time: Array) -> Array:
         """Index of the slice that holds an instant."""
-        return self.cut.slice_at(time)  # type: ignore[no-any-return]
+        return self.cut.slice_at(time)
 
     @elementwise
     def slice_start(self, index: Array) -> Array:
         """First microsecond of a slice."""
-        return self.cut.slice_start(index)  # type: ignore[no-any-return]
+        return self.cut.slice_start(index)
 
     @elementwise
     def entered(self, window: Array) -> Array:
-        """Return the end of the slices of all windows before `window`."""
-        return self.end_slice(window - 1)  # type: ignore[attr-defined, no-any-return]
+        """Return the end of the slices of all windows before `window`: these have entered when `window` closes next."""
+        return self.end_slice(window - 1)
 
-    def first_open(self, watermark: Index, grace: int = 0) -> Index:
-        """First window with `end + grace > watermark`."""
-        return self._first_after(earlier(watermark, grace))
+    def over(self, cut: Cut) -> Family:
+        """Return these windows as ranges of slices of a cut that has all their edges, and may have others."""
+        return self if cut == self.cut else OverSharedCut(self, cut)
+
+    def spec(self) -> list[Any]:
+        """Return this family as plain JSON data, equal for equal families; it is stored in the state header."""
+        raise NotImplementedError
+
+
+class Regular(Family):
+    """Windows with the same number of slices and equal distances, so that one tree fits all of them."""
+
+    assembled = ""
+    shift: int = 0
+    """The first slice of window 0."""
+
+    @cached_property
+    def per_window(self) -> int:
+        """The number of slices of each window."""
+        return self.longest
+
+    @cached_property
+    def per_advance(self) -> int:
+        """The number of slices from the start of one window to the start of the next."""
+        assert self.step is not None
+        return self.step
+
+
+def regular(family: Family) -> Regular:
+    """Return the family as `Regular`; it must have a `step`."""
+    assert isinstance(family, Regular), "windows of this family differ in slices"
+    return family
+
+
+@dataclass(frozen=True)
+class OverSharedCut(Family):
+    """The windows of a family as ranges of slices of a cut that has edges of other families as well."""
+
+    family: Family
+    cut: Cut
+
+    @property
+    def assembled(self) -> str:
+        """The method of the family; it depends on the windows, not on the slices."""
+        return self.family.assembled or RUNS
+
+    @property
+    def size(self) -> int | None:
+        """The value of the family."""
+        return self.family.size
+
+    @property
+    def listed(self) -> Array | None:
+        """The value of the family, whose windows have the same numbers."""
+        return self.family.listed
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The value of the family."""
+        return self.family.limits
+
+    def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
+        """Return whether each record belongs to a window that may be emitted, by the slices of the family."""
+        return self.family.in_time(self.family.slice_at(times), times)
+
+    @property
+    def ratio(self) -> float:
+        """The value of the family."""
+        return self.family.ratio
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there may be instants in no window."""
+        return self.family.has_gaps
+
+    @property
+    def typical(self) -> Array:
+        """The windows of the family."""
+        return self.family.typical
+
+    @elementwise
+    def window_start(self, window: Array) -> Array:
+        """First microsecond of a window."""
+        return self.family.window_start(window)
+
+    @elementwise
+    def window_end(self, window: Array) -> Array:
+        """First microsecond after a window."""
+        return self.family.window_end(window)
+
+    @elementwise
+    def first_slice(self, window: Array) -> Array:
+        """First slice of a window."""
+        return self.cut.slice_at(self.family.window_start(window))
+
+    @elementwise
+    def end_slice(self, window: Array) -> Array:
+        """Return the slice after the last one of a window."""
+        return self.cut.slice_at(self.family.window_end(window))
+
+    @elementwise
+    def first_window(self, index: Array) -> Array:
+        """Return the first window that ends after the start of a slice."""
+        return self.family.first_open(last_instant(self.cut, index))
+
+    @elementwise
+    def last_window(self, index: Array) -> Array:
+        """Return the last window that starts before a slice ends."""
+        return self.family.last_window(self.family.slice_at(last_instant(self.cut, index)))
 
     @elementwise
     def _first_after(self, time: Array) -> Array:
-        """Return the first window that ends after an instant."""
-        raise NotImplementedError
+        return self.family.first_open(time)
+
+    def over(self, cut: Cut) -> Family:
+        """Return the same windows over another cut."""
+        return self if cut == self.cut else self.family.over(cut)
+
+    def spec(self) -> list[Any]:
+        """`["shared", family, cut]`."""
+        return ["shared", self.family.spec(), self.cut.spec()]
 
 
 def earlier(time: Index, length: int) -> Index:

@@ -14,21 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicing.errors import InvalidValue
-from slicing.windows.families.by_edges import ByEdges, OverSharedCut
-from slicing.windows.families.family import Family, sample
+from slicing.windows.families.by_edges import ByEdges
+from slicing.windows.families.family import Family
 from slicing.windows.time.clocks import CYCLE, SECOND
 from slicing.windows.time.cut import Cut, refines
-from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import Array, Edges, Every, elementwise
 from slicing.windows.time.local import Local
-from slicing.windows.time.slices import Index, group_size
+from slicing.windows.time.slices import Index
 
 _AROUND = np.arange(-2, 3)
 """The distances of the windows to compare from a window in which a clock changes."""
 
 
 @dataclass(frozen=True)
-class Several:
+class Several(Family):
     """A set of families over one shared cut, made by `several`. It answers questions about slices, not about windows.
 
     `members` are the families over their own cuts, in the given order; `families` are the same over the shared `cut`.
@@ -38,8 +37,6 @@ class Several:
     cut: Cut
 
     assembled = ""
-    show = staticmethod(show_instant)
-    step = size = None
     may_repeat = False
 
     @cached_property
@@ -51,11 +48,6 @@ class Several:
     def longest(self) -> int:
         """The maximum number of slices of any window."""
         return max(family.longest for family in self.families)
-
-    @property
-    def slices_per_group(self) -> int:
-        """The number of slices in a slice group of the family with the longest windows."""
-        return group_size(self.longest)
 
     @property
     def ratio(self) -> float:
@@ -140,8 +132,8 @@ def _ends_too(one: Family, other: Family) -> bool:
 
 def _windows_to_compare(family: Family, other: Family) -> Array:
     """Return some windows of a family, and those around each change of a clock that either of two families has."""
-    windows, changes = _some_windows(family), _clock_changes((family, other))
-    if _listed(family) is not None or not changes.size:
+    windows, changes = family.typical, _clock_changes((family, other))
+    if family.listed is not None or not changes.size:
         return windows
     near = np.concatenate([family.first_open(changes), family.last_window(family.slice_at(changes))])
     return np.unique(np.concatenate([windows, np.add.outer(near, _AROUND).ravel()]))
@@ -153,18 +145,6 @@ def _clock_changes(families: Sequence[Family]) -> Array:
     zones = {edges.zone.name: edges.zone for edges in sequences}
     found = np.array([at for zone in zones.values() for at in zone.transitions], np.int64) * SECOND
     return found[(found >= 0) & (found < CYCLE)]
-
-
-def _some_windows(family: Family) -> Array:
-    """Return all windows of a list, or a sample of windows of 400 years."""
-    listed = _listed(family)
-    return sample(lambda time: family.last_window(family.slice_at(time))) if listed is None else listed
-
-
-def _listed(family: Family) -> Array | None:
-    """Return all windows of a list; None for a family without end."""
-    own = family.family if isinstance(family, OverSharedCut) else family
-    return own.listed if isinstance(own, ByEdges) else None
 
 
 def primary(families: Sequence[Family]) -> int | None:
@@ -184,7 +164,7 @@ def repeats_ends(family: Family) -> bool:
     """Return whether windows between given edges end together and start apart; on a wall clock a skipped day may."""
     if not isinstance(family, ByEdges):
         return False
-    windows = _some_windows(family)
+    windows = family.typical
     start, end = family.window_start(windows + 1), family.window_end(windows)
     return bool(
         np.any((family.window_start(windows) < start) & (start < end) & (family.window_end(windows + 1) == end))
@@ -193,7 +173,7 @@ def repeats_ends(family: Family) -> bool:
 
 def _aligned_starts(families: Sequence[Family]) -> Array:
     """Return the starts of the windows of each family that end together, for some ends: one row per family."""
-    ends = families[0].window_end(_some_windows(families[0]))
+    ends = families[0].window_end(families[0].typical)
     return np.array([family.window_start(family.first_open(ends - 1)) for family in families])
 
 
@@ -203,7 +183,7 @@ def share_windows(families: Sequence[Family]) -> tuple[int, int] | None:
     All windows of lists are compared, and a sample of the windows of families without end.
     """
     for (a, one), (b, other) in combinations(enumerate(families), 2):
-        if _listed(one) is not None and _listed(other) is not None:
+        if one.listed is not None and other.listed is not None:
             shares = bool(_intervals(one) & _intervals(other))
         else:
             shares = _shares(one, other) or _shares(other, one)
@@ -214,7 +194,7 @@ def share_windows(families: Sequence[Family]) -> tuple[int, int] | None:
 
 def _intervals(family: Family) -> set[tuple[int, int]]:
     """Return the intervals of all windows of a list that are not empty."""
-    windows = _some_windows(family)
+    windows = family.typical
     pairs = zip(family.window_start(windows).tolist(), family.window_end(windows).tolist(), strict=True)
     return {(start, end) for start, end in pairs if start < end}
 

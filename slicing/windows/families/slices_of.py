@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from slicing.windows.families.by_edges import OverSharedCut
-from slicing.windows.families.family import Family, OverCut
+from slicing.windows.families.family import Family, Regular
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Array, after, elementwise
 
 
 @dataclass(frozen=True)
-class SlicesOf(OverCut):
+class SlicesOf(Regular):
     """One window per slice of the windows `of`, a family or a set of families; slices in their gaps are left out.
 
     Window i is slice i.
@@ -22,9 +21,7 @@ class SlicesOf(OverCut):
 
     of: Family
 
-    assembled = ""
-    longest = step = per_window = per_advance = 1
-    shift = 0
+    longest = step = 1
     ratio = 1.0
 
     @property
@@ -74,10 +71,6 @@ class SlicesOf(OverCut):
     @elementwise
     def _first_after(self, time: Array) -> Array:
         return self.cut.slice_at(time)
-
-    def over(self, cut: Cut) -> Family:
-        """Return the same windows as ranges of slices of another cut."""
-        return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:
         """`["slices", spec of the other windows]`."""

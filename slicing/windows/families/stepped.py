@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from slicing.windows.families.by_edges import OverSharedCut
-from slicing.windows.families.family import Family, OverCut
+from slicing.windows.families.family import Regular
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Array, Edges, elementwise, within
 from slicing.windows.time.slices import group_size
 
 
 @dataclass(frozen=True)
-class Stepped(OverCut):
+class Stepped(Regular):
     """Windows of `longest` slices each; one starts at every `step`-th slice, counted from slice `shift`.
 
     Slices are days on a wall clock, for example, or parts of a finer grid. The number of slices is fixed, not their
@@ -24,25 +23,14 @@ class Stepped(OverCut):
     """
 
     edges: Edges
-    step: int
-    longest: int
+    step: int = field()
+    longest: int = field()
     shift: int = 0
-    assembled = ""
 
     @cached_property
     def cut(self) -> Cut:
         """The cut at all edges; every `step`-th edge starts a window."""
         return Cut([self.edges])
-
-    @property
-    def per_window(self) -> int:
-        """Slices per window."""
-        return self.longest
-
-    @property
-    def per_advance(self) -> int:
-        """Slices per advance."""
-        return self.step
 
     @property
     def slices_per_group(self) -> int:
@@ -97,10 +85,6 @@ class Stepped(OverCut):
         """Clip window numbers to the range in which slice numbers fit into int64."""
         limit = (1 << 62) // self.step
         return window if within(window, -limit, limit) else np.clip(window, -limit, limit)
-
-    def over(self, cut: Cut) -> Family:
-        """Return the same windows over a cut that may have other edges too; their numbers of slices then differ."""
-        return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:
         """`["stepped", edges, step, longest, shift]`."""

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from slicing.errors import InvalidValue
-from slicing.windows.families.by_edges import OverSharedCut
 from slicing.windows.families.ending import EndingAtEdges
-from slicing.windows.families.family import TAILED, Family, earlier, most_slices, sample
+from slicing.windows.families.family import TAILED, Family, OverSharedCut, earlier, most_slices, sample
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.time.cut import refines
 from slicing.windows.time.edges import AFTER, Array, Edges, after, before, elementwise
@@ -73,14 +72,9 @@ class Tailed(EndingAtEdges):
     @cached_property
     def ratio(self) -> float:
         """The average number of windows that contain a record, over the slices of a typical tail."""
-        slices = self._tried
-        return float((self.last_window(slices) - self.first_window(slices) + 1).mean())
-
-    @property
-    def _tried(self) -> Array:
-        """The slices of a tail; these are also the numbers of the windows that end in it."""
         first = self.ends.count(self.tails.edge(self.whole))
-        return np.arange(first, first + self.per_tail)
+        slices = np.arange(first, first + self.per_tail)
+        return float((self.last_window(slices) - self.first_window(slices) + 1).mean())
 
     @elementwise
     def tail_of_end(self, window: Array) -> Array:
