@@ -62,9 +62,9 @@ class Play:
         if isinstance(function, dict):  # results by their names
             made = evicted(function, "ts" if timed else None, window, before, later)
         else:
-            options = states, later, window_bytes, batches
-            made = processing(function, returns, names, "ts" if timed else None, window, before, *options)
-        states = made.source.states
+            options = {"returns": returns, "columns": names, "window_bytes": window_bytes, "batches": batches}
+            made = processing(function, "ts" if timed else None, window, before, later, states, **options)
+        states = made.source.call.states
         types = {"ts": "timestamp", **dict(kinds)}
         self.inputs, self.types, self.window = made.inputs, types, window
         made_of = kernel("process", made.resolve(tuple(types.get(name, "bigint") for name in made.inputs)))

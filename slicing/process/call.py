@@ -8,10 +8,10 @@ from typing import Any, Required, TypedDict
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.fields import Field, parse_results
-from slicing.aggregates.records import KeptRecords, kept_records
+from slicing.aggregates.records import KeptRecords
 from slicing.column_names import columns_in, is_column, unquoted
 from slicing.errors import InvalidType, InvalidValue, check_flag, check_takes, excerpt
-from slicing.process.evictors import Evictor, check_kinds
+from slicing.process.evictors import Evictor
 from slicing.process.function import Process, Then
 from slicing.process.states import EVICTED, NO_STATES, States, declared
 from slicing.windows.clock import ProcessingTime
@@ -50,38 +50,12 @@ class ProcessOptions(TypedDict, total=False):
 class _Source:
     """A function that returns the aggregate for columns of given types."""
 
-    function: Callable[..., Any]
-    rows: tuple[Field, ...]
-    columns: tuple[tuple[str, int], ...]
-    time: int | None
-    window: Window
-    evictors: tuple[Evictor, ...]
-    after: tuple[Evictor, ...]
-    states: States
+    call: Process
     window_bytes: int | None
-    batches: bool
 
     def __call__(self, *kinds: str) -> KeptRecords:
-        zoned = self.time is None or kinds[self.time] != "timestamp_ntz"
-        values = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
-        check_kinds((*self.evictors, *self.after), {name: kinds[at] for name, at in self.columns})
-        call = Process(
-            function=self.function,
-            returns=self.rows,
-            window=self.window,
-            zoned=zoned,
-            states=self.states,
-            columns=self.columns,
-            time=self.time,
-            evictors=self.evictors,
-            after=self.after,
-            batches=self.batches,
-            spans=self.window.counts and self.time is not None,
-        )
-        time = self.time if self.window.by_time else None
-        return kept_records(
-            values, time, rows=self.rows, call=call, window_bytes=self.window_bytes, by_parts=self.batches
-        )
+        call = self.call.of_kinds(kinds)
+        return call.keeping(kinds, window_bytes=self.window_bytes, by_parts=call.batches)
 
 
 def of_options(
@@ -96,31 +70,21 @@ def of_options(
     names = list(ProcessOptions.__annotations__)
     if unknown := [name for name in options if name not in names]:
         raise InvalidType(f"`process` has no argument `{unknown[0]}`. It takes {', '.join(names)}.")
-    key_state, window_state = options.get("key_state"), options.get("window_state")
-    states = declared(key_state, window_state, options.get("clear"), options.get("key_ttl"), window)
-    return processing(
-        function,
-        options.get("returns"),
-        options.get("columns", ()),
-        time,
-        window,
-        evictors,
-        states,
-        after,
-        options.get("window_bytes"),
-        options.get("batches", False),
-    )
+    given: dict[str, Any] = dict(options)
+    declares = {name: given.pop(name, None) for name in ("key_state", "window_state", "clear", "key_ttl")}
+    return processing(function, time, window, evictors, after, declared(**declares, window=window), **given)
 
 
 def processing(
     function: Callable[..., Any],
-    returns: Any,
-    columns: Any,
     time: Any,
     window: Window,
     evictors: Iterable[Evictor],
-    states: States = NO_STATES,
     after: Iterable[Evictor] = (),
+    states: States = NO_STATES,
+    *,
+    returns: Any = None,
+    columns: Any = (),
     window_bytes: int | None = None,
     batches: bool = False,
 ) -> Processed:
@@ -150,20 +114,18 @@ def processing(
     if missing := [column for each in chosen for column in each.columns if column not in names]:
         raise InvalidValue(f"an evictor reads `{missing[0]}`, which is not among the columns of `process`. Add it.")
     check_evictors(chosen, timed)
-    places = tuple((name, inputs.index(name)) for name in names)
-    source = _Source(
-        function,
-        rows,
-        places,
-        inputs.index(by) if timed else None,
-        window,
-        before,
-        later,
-        states,
-        window_bytes,
-        batches,
+    call = Process(
+        function=function,
+        returns=rows,
+        window=window,
+        states=states,
+        columns=tuple((name, inputs.index(name)) for name in names),
+        time=inputs.index(by) if timed else None,
+        evictors=before,
+        after=later,
+        batches=batches,
     )
-    return Processed(source, tuple(inputs), label="process", own=False, rows=rows)
+    return Processed(_Source(call, window_bytes), tuple(inputs), label="process", own=False, rows=rows)
 
 
 def _check_batches(before: tuple[Evictor, ...], later: tuple[Evictor, ...], window_bytes: int | None) -> None:

@@ -22,17 +22,17 @@ from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.record_file import Records
-from slicing.aggregates.records import KeptRecords, kept_records
+from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.results import Nesting, is_single, named_results
 from slicing.content.folding import fold_arrays
 from slicing.content.sizes import runs
 from slicing.errors import InvalidType, InvalidValue, RowFailure, excerpt
 from slicing.process.call import check_after, check_evictors
 from slicing.process.context import Context, Firing
-from slicing.process.evictors import Evictor, check_kinds
+from slicing.process.evictors import Evictor
 from slicing.process.function import Process
 from slicing.process.remembered import FunctionStates
-from slicing.process.states import EVICTED, NO_STATES, States
+from slicing.process.states import EVICTED, NO_STATES
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
@@ -157,11 +157,7 @@ class _Source:
 
     results: Mapping[str, Bound | Struct]
     inputs: tuple[Any, ...]
-    time: int | None
-    window: Window
-    evictors: tuple[Evictor, ...]
-    after: tuple[Evictor, ...]
-    states: States
+    call: Evicted
 
     def __call__(self, *kinds: str) -> KeptRecords:
         kernels, places = [], []
@@ -178,25 +174,8 @@ class _Source:
         nesting = _nesting(self.results)
         own_kernels = iter(kernels)
         rows = tuple(Field(name, _kind(own_kernels, parts)) for name, parts in nesting)
-        named = {each: at for at, each in enumerate(self.inputs) if isinstance(each, str) and each != EVENT_TIME}
-        check_kinds((*self.evictors, *self.after), {name: kinds[at] for name, at in named.items()})
-        call = Evicted(
-            function=_unasked,
-            returns=rows,
-            window=self.window,
-            zoned=self.time is None or kinds[self.time] != "timestamp_ntz",
-            states=self.states,
-            columns=tuple(named.items()),
-            time=self.time,
-            evictors=self.evictors,
-            after=self.after,
-            kernels=tuple(kernels),
-            places=tuple(places),
-            nesting=nesting,
-            spans=self.window.counts and self.time is not None,
-        )
-        values = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
-        return kept_records(values, self.time if self.window.by_time else None, rows=rows, call=call)
+        call = self.call.of_kinds(kinds)
+        return replace(call, returns=rows, kernels=tuple(kernels), places=tuple(places), nesting=nesting).keeping(kinds)
 
     def _place(self, column: Any) -> int:
         if isinstance(column, str) and column == EVENT_TIME:
@@ -234,8 +213,17 @@ def evicted(
         raise InvalidValue(
             "evictors keep records, and nothing of them is asked for. Aggregate a column, or name a `time`."
         )
-    at = None if by is None else 0
-    source = _Source(dict(results), tuple(inputs), at, window, evictors, after, states)
+    call = Evicted(
+        function=_unasked,
+        returns=(),
+        window=window,
+        states=states,
+        columns=tuple((each, at) for at, each in enumerate(inputs) if isinstance(each, str) and each != EVENT_TIME),
+        time=None if by is None else 0,
+        evictors=evictors,
+        after=after,
+    )
+    source = _Source(dict(results), tuple(inputs), call)
     return EvictedResults(source, tuple(inputs), label="aggregate", results=dict(results))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,10 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.record_file import Records, parts_of
-from slicing.aggregates.records import times_of
+from slicing.aggregates.records import KeptRecords, kept_records, times_of
 from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, excerpt, raised
 from slicing.process.context import Context, Firing, Span
-from slicing.process.evictors import Evictor
+from slicing.process.evictors import Evictor, check_kinds
 from slicing.process.parts import Parts, chosen_of
 from slicing.process.remembered import FunctionStates
 from slicing.process.states import EVICTED, NO_STATES, States
@@ -114,6 +114,18 @@ class Process(WindowFunction):
         "aggregate the records; or give more `window_bytes` if workers have several times as much memory."
     )
     """The remedies in the message about a window that takes too much memory."""
+
+    def of_kinds(self, kinds: Sequence[str]) -> Self:
+        """Return this function for columns of these kinds. Raises InvalidType for evictors that need other ones."""
+        check_kinds((*self.evictors, *self.after), {name: kinds[at] for name, at in self.columns})
+        zoned = self.time is None or kinds[self.time] != "timestamp_ntz"
+        return replace(self, zoned=zoned, spans=self.window.counts and self.time is not None)
+
+    def keeping(self, kinds: Sequence[str], **options: Any) -> KeptRecords:
+        """Return the aggregate that keeps records of columns of these kinds for this function."""
+        values = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
+        time = self.time if self.window.by_time else None
+        return kept_records(values, time, rows=self.returns, call=self, **options)
 
     def rows(
         self,
