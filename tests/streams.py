@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import combinators as C
-from slicing.triggers.early_waiting import EarlyByClock
+from slicing.triggers.trigger import WAITING
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -181,7 +181,7 @@ def source(spark, directory, delay="0 seconds", per_batch=1, schema=SCHEMA):
 @contextmanager
 def ending(spark, emission):
     """Queries with the trigger "availableNow" end: by the clock, micro-batches without data would follow for ever."""
-    if isinstance(emission, EarlyByClock):
+    if emission.by_clock and WAITING in emission.asks:
         spark.conf.set(NO_DATA, "false")
     try:
         yield

@@ -142,9 +142,10 @@ class WaitingSlices:
         self.dirty, self._new, self._first, self._panes = dirty, new, first, panes
         self.asked = False
 
-    def none(self) -> None:
-        """Fire nothing: the new records are added to the dirty set."""
+    def none(self) -> Panes:
+        """Return no windows: the new records are added to the dirty set."""
         self.dirty.add(*self._new_marks())
+        return NONE
 
     def all(self) -> Panes:
         """Return all windows in the dirty set, which then is empty."""

@@ -16,7 +16,8 @@ from slicing.assembly.choice import EAGER, outer_group_length
 from slicing.drawing import counted
 from slicing.engines.sliced.merging import AT_ONCE
 from slicing.state.pages import FAN_IN
-from slicing.triggers.early_waiting import EarlyByCount
+from slicing.triggers.by_records import ByWaitingRecords
+from slicing.triggers.early import Early
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, PAIRS, TOUCHED, WAITING, Trigger
 from slicing.windows.families.family import RUNNING, TAILED, Family, Regular, regular
@@ -165,9 +166,10 @@ class Costs:
             return Cost(0 if held and self.sliced else 1, 1)
         if WAITING not in self.asks:
             return Cost(0, 0)
-        if not isinstance(self.trigger, EarlyByCount):
+        counting = self.trigger.conditions[0] if isinstance(self.trigger, Early) else None
+        if not isinstance(counting, ByWaitingRecords):
             return Cost(1, 1)
-        rows = min(self.trigger.count - 1, self._n)
+        rows = min(counting.count - 1, self._n)
         return Cost(0 if held and self.sliced else 2 * rows, 2 * rows)
 
     def _tree(self, tree: str) -> Cost:

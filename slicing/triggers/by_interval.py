@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slicing.triggers.condition import Condition
-from slicing.triggers.trigger import WATERMARK, MicroBatchTime, has_ticked
+from slicing.triggers.panes import Panes
+from slicing.triggers.trigger import WATERMARK, MicroBatchTime, Waiting, has_ticked
 from slicing.windows.time.durations import show
 
 CLOCK, EVENT = TIMES = ("clock", "event")
@@ -36,6 +37,15 @@ class ByInterval(Condition):
     def meaning(self) -> str:
         """Return the condition in a few words."""
         return f"{'the clock' if self.by == CLOCK else 'the watermark'} passes a multiple of {show(self.microseconds)}"
+
+    @property
+    def alone(self) -> str:
+        """Return which windows fire by the clock."""
+        return "at every tick the open windows that got a record since" if self.by == CLOCK else ""
+
+    def of_waiting(self, waiting: Waiting, at: MicroBatchTime) -> Panes:
+        """Return all waiting pairs, if a multiple has passed."""
+        return waiting.all() if self.passes(at) else waiting.none()
 
     def passes(self, at: MicroBatchTime) -> bool:
         """Whether a multiple has passed since the previous micro-batch, whatever the interval was then."""

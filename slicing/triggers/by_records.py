@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.triggers.candidates import Candidates, Memory
 from slicing.triggers.condition import Condition
-from slicing.triggers.trigger import PER_KEY, MicroBatchTime
+from slicing.triggers.panes import Panes
+from slicing.triggers.trigger import PER_KEY, MicroBatchTime, Waiting
 
 
 @dataclass(frozen=True)
@@ -77,3 +79,34 @@ class ByRecordsOfKey(Condition):
 
     def __repr__(self) -> str:
         return f"records={self.count}, per='key'"
+
+
+@dataclass(frozen=True)
+class ByWaitingRecords(Condition):
+    """True for the waiting windows of a key with `count` records since the last firing. It is the only condition."""
+
+    count: int
+
+    remembers = False
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """Ask for the record counts of keys."""
+        return frozenset({PER_KEY})
+
+    @property
+    def alone(self) -> str:
+        """Return which windows fire."""
+        return "the open windows of a key after so many records"
+
+    def of_waiting(self, waiting: Waiting, at: MicroBatchTime) -> Panes:
+        """Return the waiting pairs of keys with enough records."""
+        return waiting.ready(self.enough)
+
+    def enough(self, marks: Any) -> Any:
+        """Return which marks are of a key with enough records: `bool[n]`."""
+        counts = np.bincount(marks.keys, weights=marks.records, minlength=len(marks.names))
+        return (counts >= self.count)[marks.keys]
+
+    def __repr__(self) -> str:
+        return f"records={self.count}"

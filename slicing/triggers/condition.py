@@ -11,7 +11,8 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.content.memory import Remembered
 from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory
-from slicing.triggers.trigger import MicroBatchTime
+from slicing.triggers.panes import Panes
+from slicing.triggers.trigger import MicroBatchTime, Waiting
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,18 @@ class Condition:
     @property
     def meaning(self) -> str:
         """Return the condition in a few words."""
+        raise NotImplementedError
+
+    @property
+    def alone(self) -> str:
+        """Return which windows fire if it is the only condition, and chooses from the waiting pairs (`of_waiting`).
+
+        Empty if it chooses from open pairs with their record counts then, too.
+        """
+        return ""
+
+    def of_waiting(self, waiting: Waiting, at: MicroBatchTime) -> Panes:
+        """Return the waiting pairs for which it is true. Only such a condition has no need of record counts."""
         raise NotImplementedError
 
     def passes(self, at: MicroBatchTime) -> bool:

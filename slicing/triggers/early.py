@@ -1,4 +1,7 @@
-"""`early(...)` with several conditions: the first true condition fires a pair, and all conditions then restart."""
+"""`early(...)`: the first true condition fires a pair, and all conditions then restart.
+
+A single condition that needs no record counts chooses from the dirty set, and no counts are stored.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,17 @@ from slicing.triggers.by_signal import BySignal
 from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory, OpenPairs
 from slicing.triggers.condition import Condition
 from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import CLOSING, FINAL, PAIRS, PURGED, Engine, Firing, MicroBatchTime, Trigger
+from slicing.triggers.trigger import (
+    CLOSING,
+    FINAL,
+    PAIRS,
+    PURGED,
+    WAITING,
+    Engine,
+    Firing,
+    MicroBatchTime,
+    Trigger,
+)
 
 _NAME = "early()"
 """The stored name of the trigger. No class of a user has this name."""
@@ -39,10 +52,16 @@ class Early(Trigger):
 
     @property
     def asks(self) -> frozenset[str]:  # type: ignore[override]
-        """Ask for open pairs, for closing ones with `final`, and for everything that the conditions ask."""
-        own = {PAIRS: True, CLOSING: self.final, PURGED: self.purge}
+        """Ask for open or waiting pairs, for closing ones with `final`, and for everything that the conditions ask."""
+        own = {WAITING: bool(self._waits), PAIRS: not self._waits, CLOSING: self.final, PURGED: self.purge}
         asked = (question for question, is_asked in own.items() if is_asked)
         return frozenset(asked).union(*(each.asks for each in self.conditions))
+
+    @property
+    def _waits(self) -> str:
+        """Return which windows fire out of the dirty set; empty if open pairs are asked for."""
+        takes_more = len(self.conditions) > 1 or self.repeat or self.purge or self.buffer is not None
+        return "" if takes_more or not self.final else self.conditions[0].alone
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -96,6 +115,8 @@ class Early(Trigger):
     @property
     def meaning(self) -> str:  # type: ignore[override]
         """Return which windows fire, and when, in one line."""
+        if self._waits:
+            return f"{self._waits}, then each when it closes"
         news = "" if self.repeat else " that got a record"
         more = ", and drops their records" if self.purge else ""
         more += ", then each when it closes" if self.final else ""
@@ -107,10 +128,14 @@ class Early(Trigger):
     def remembers(self) -> bool:
         """Whether the state must have a memory of each pair, of its last firing or of its records."""
         asks_more = self.purge or self.buffer is not None or len(self.conditions) > 1
-        return asks_more or any(each.remembers for each in self.conditions)
+        return not self._waits and (asks_more or any(each.remembers for each in self.conditions))
 
     def clock(self, last: int, now: int) -> int:
-        """Return the clock as `EarlyByClock.clock` does, for the longest interval."""
+        """Return the clock of a micro-batch in microseconds: it may step back only by more than the longest interval.
+
+        A larger step means that the clock was wrong before; without it, ticks would pause for that long. After a
+        smaller step the last clock is kept, or a tick would fire twice.
+        """
         longest = max(each.interval for each in self.conditions)
         return now if longest and now + longest < last else max(last, now)
 
@@ -158,12 +183,17 @@ class Early(Trigger):
 
     def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
         """Store the record counts of a loaded history. Its windows wait from the time of loading on."""
+        if self._waits:
+            return super().on_history(engine, at)
         for some in self._pairs(engine).candidates(everything=True):
             if some.memory is not None:
                 some.remember(self._started(some, at))
 
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the open windows for which a condition is true."""
+        if self._waits:
+            yield "early", self.conditions[0].of_waiting(engine.waiting, at).results()
+            return
         pairs = self._pairs(engine)
         passed = [each.passes(at) for each in self.conditions]
         if self.buffer is not None:

@@ -11,13 +11,12 @@ from slicing.triggers.buffer import Buffer
 from slicing.triggers.by_delay import ByDelay, ByEventDelay
 from slicing.triggers.by_delta import ByDelta
 from slicing.triggers.by_interval import CLOCK, EVENT, TIMES, ByInterval
-from slicing.triggers.by_records import ByRecords, ByRecordsOfKey
+from slicing.triggers.by_records import ByRecords, ByRecordsOfKey, ByWaitingRecords
 from slicing.triggers.by_signal import BySignal
 from slicing.triggers.change import OnChange
 from slicing.triggers.close import LateFirings, OnClose, OnCloseAndEnd
 from slicing.triggers.condition import Condition
 from slicing.triggers.early import Early
-from slicing.triggers.early_waiting import EarlyByClock, EarlyByCount
 from slicing.triggers.trigger import Trigger
 from slicing.triggers.update import OnUpdate, OnUpdateLatest
 from slicing.windows.time.durations import Duration, microseconds
@@ -187,14 +186,12 @@ def early(
         )
     if alone:
         return _alone(purge, buffer)
-    plain = final and not repeat and not purge and buffer is None and when is None and delta is None
-    if plain and records is None and after is None and by == CLOCK:
-        return EarlyByClock(_interval(every, "every"))
-    if plain and every is None and after is None and per is None:
-        return EarlyByCount(_count(records))
+    is_alone = records is not None and every is None and after is None and when is None and delta is None
+    waits = is_alone and per is None and final and not purge and buffer is None
     conditions: list[Condition] = []
     if records is not None:
-        conditions.append((ByRecordsOfKey if per == KEY else ByRecords)(_count(records)))
+        counting = ByWaitingRecords if waits else ByRecordsOfKey if per == KEY else ByRecords
+        conditions.append(counting(_count(records)))
     if every is not None:
         conditions.append(ByInterval(_interval(every, "every"), by))
     if after is not None:

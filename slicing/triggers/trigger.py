@@ -125,14 +125,14 @@ class Waiting(Protocol):
 
     asked: bool  # whether this micro-batch has asked
 
-    def none(self) -> None:
-        """Fire nothing. Add the new records to the waiting ones."""
+    def none(self) -> Panes:
+        """Return no pairs. Add the new records to the waiting ones."""
 
     def all(self) -> Panes:
-        """Fire all waiting pairs."""
+        """Return all waiting pairs."""
 
     def ready(self, chosen: Callable[[Any], Any]) -> Panes:
-        """Fire the pairs of the rows for which `chosen` returns true.
+        """Return the pairs of the rows for which `chosen` returns true.
 
         `chosen` gets a block with the keys, the slices and the record counts since the last firing.
         """

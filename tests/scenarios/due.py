@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from slicing.triggers.by_delay import ByDelay, ByEventDelay
 from slicing.triggers.by_delta import ByDelta
 from slicing.triggers.by_interval import CLOCK, ByInterval
-from slicing.triggers.by_records import ByRecords, ByRecordsOfKey
+from slicing.triggers.by_records import ByRecords, ByRecordsOfKey, ByWaitingRecords
 from slicing.triggers.by_signal import BySignal
 from slicing.triggers.early import Early
-from slicing.triggers.early_waiting import EarlyByClock, EarlyByCount
+from slicing.triggers.trigger import WAITING
 
 from .kind import Place, Record, marked
 
@@ -39,14 +39,14 @@ class Due:
         return {key for key, held in waiting.items() if held and self.is_due(len(held), parts[0].now)}
 
     def is_due(self, count, now):
-        return count >= self.trigger.count
+        return count >= self.trigger.conditions[0].count
 
 
 class Ticks(Due):
     """All of them when the clock has ticked since the micro-batch before."""
 
     def keys(self, parts):
-        tick, last = 1000 * parts[0].now // self.trigger.microseconds, self.tick
+        tick, last = 1000 * parts[0].now // self.trigger.conditions[0].microseconds, self.tick
         self.tick, self.ticks = tick, last is not None and tick > last
         return super().keys(parts)
 
@@ -287,5 +287,13 @@ TRUE = {
     ByDelta: Conditions.by_delta,
 }
 """By type of condition: whether it is true of a window in a micro-batch."""
-DUE = {EarlyByCount: Due, EarlyByClock: Ticks, Early: Conditions}
+OF_WAITING = {ByWaitingRecords: Due, ByInterval: Ticks}
+"""By type of the only condition, which chooses from what waits."""
+
+
+def early(trigger):
+    return (OF_WAITING[type(trigger.conditions[0])] if WAITING in trigger.asks else Conditions)(trigger)
+
+
+DUE = {Early: early}
 """By type of trigger. A trigger of one's own that fires early has an entry of its own."""

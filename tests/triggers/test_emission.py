@@ -56,7 +56,7 @@ from slicing.state import bucket_cache as memory
 from slicing.state import lists, pages, slice_groups
 from slicing.state.store import MemoryStore
 from slicing.triggers.buffer import buffer
-from slicing.triggers.early_waiting import EarlyByCount
+from slicing.triggers.by_records import ByWaitingRecords
 from slicing.triggers.emission import early, on_change, on_close, on_update
 from slicing.triggers.trigger import ENDS, QUESTIONS
 from slicing.windows.families.even import Even as EvenFamily
@@ -447,7 +447,7 @@ class Marks:
         pages_ = pages.Pages(self.store, FINGERPRINT, [0])
         waiting = DirtySet(lists.PageLists(pages_, "early", self.shape), self.kept)
         new = block_of(self.shape, [], [(0, key, 1) for key in keys])
-        due = waiting.take(new, 0, EarlyByCount(3)._enough)
+        due = waiting.take(new, 0, ByWaitingRecords(3).enough)
         pages_.save_header()
         self.kept, self.rows = waiting.cached if self.keeps else None, self.rows + pages_.written
         return len(due)

@@ -56,7 +56,7 @@ from slicing.state.store import Store
 from slicing.triggers.candidates import OF_CONDITIONS
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import ClosedWindows, Late, RefusedRows
-from slicing.triggers.panes import Panes
+from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
@@ -507,8 +507,9 @@ class WaitingSessions:
     def __init__(self, sessions: Block, new: Array, is_open: Array, panes: Callable[[Array], Panes]):
         self._waits, self._new, self._sessions, self._panes = is_open & (new > 0), new, sessions, panes
 
-    def none(self) -> None:
-        """Fire nothing."""
+    def none(self) -> Panes:
+        """Return no sessions."""
+        return NONE
 
     def to_cache(self) -> dict[str, Block]:
         """Return nothing: the sessions are kept anyway."""
