@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.comparing import differing, result_codes
-from slicing.assembly.partitions import InOrder, key_partitions
+from slicing.assembly.partitions import InOrder, Partition, key_partitions
 from slicing.assembly.ranges.point_lookups import lookup
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape
+from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.content.marks import under
 from slicing.content.pairs import Pairs
@@ -30,7 +30,9 @@ STEP_BYTES = 8 << 20
 class Changes:
     """Closed windows whose result differs from the previous window's, of families that close together.
 
-    A family that was added to a checkpoint closes with the others once it has complete windows.
+    The previous window is the last one that may be emitted: repeated windows are skipped. Results are not stored: the
+    result of the previous window is assembled from slices, too. A family that was added to a checkpoint closes with the
+    others once it has complete windows.
     """
 
     def __init__(self, families: Sequence[FamilyWindows], slices: Slices, tombstones: bool):
@@ -42,18 +44,14 @@ class Changes:
     def closed(self, progress: FamilyWindows, fresh: InOrder) -> Iterator[Windows]:
         """Yield the changed windows of those that close; keep the slices that entered, for the next comparison."""
         with closing(progress.news(fresh)) as news:
-            first, until = progress.first, self._until(progress)
-            known, oldest = progress.state.retained_from < first, self._oldest(progress)
-            entering = oldest, progress.family.entered(until)
+            first, until, oldest = progress.first, self._until(progress), self._oldest(progress)
             entered = FOREVER if self._together else progress.family.entered(first)
-            sources = [self.slices.cache.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
-            before = _distance(progress, first, until)
-            for partition in key_partitions(progress.shape, sources, first, until, before):
-                (stored, new), inside = partition.blocks, partition.first > first
-                some = partition.first, partition.end, known or inside, self.tombstones
-                yield from changes(
-                    progress.shape, stored, new, *some, progress.compared, progress.whole, inside, progress.left
-                )
+            sources = [
+                self.slices.cache.slices([(oldest, entered)], keep=oldest),
+                news.parts(oldest, progress.family.entered(until)),
+            ]
+            for partition in key_partitions(progress.shape, sources, first, until, _distance(progress, first, until)):
+                yield from self._changed(progress, partition)
             if progress is self.families[-1]:  # they close together
                 self._remember(news)
 
@@ -64,6 +62,40 @@ class Changes:
     def _oldest(self, progress: FamilyWindows) -> int:
         """Return the first slice of the window with which the first closing window is compared."""
         return progress.family.first_slice(emitted_before(progress.family, progress.first, progress.by_end))
+
+    def _changed(self, progress: FamilyWindows, partition: Partition) -> Iterator[Windows]:
+        """Yield the changed windows of a partition, which has slices that the previous window had seen, and new rows.
+
+        In a later range of windows, the previous window has seen the new rows, too. If the first window of all has no
+        previous one, every key with records in it has a row.
+        """
+        stored, fresh = partition.blocks
+        everything, is_later = fold(progress.shape, partition.blocks), partition.first > progress.first
+        is_known = is_later or progress.state.retained_from < progress.first
+        seen = everything if is_later else stored if is_known else stored.take(slice(0))
+        news = fresh if is_known and not is_later else everything
+        seen, news = (under(block, everything.names) for block in (seen, news))
+        count = max(1, -(-memory(progress.shape, everything) // STEP_BYTES))
+        edges = np.linspace(0, len(everything.names), count + 1).astype(np.int64)
+        for low, high in pairwise(edges.tolist()):
+            old, new, rows = (
+                block.take(np.flatnonzero((block.keys >= low) & (block.keys < high)))
+                for block in (seen, news, everything)
+            )
+            keys, windows = _candidates(progress, rows, new, partition.first, partition.end)
+            yield from self._differing(progress, rows, old, keys, windows, partition.first)
+
+    def _differing(
+        self, progress: FamilyWindows, rows: Block, seen: Block, keys: Array, windows: Array, first: int
+    ) -> Iterator[Windows]:
+        """Yield the windows that differ from the one before them; `seen` has the rows of the window before `first`."""
+        shape, whole, some = progress.shape, progress.whole, np.unique(keys)
+        before = np.full(len(some), emitted_before(progress.family, first, progress.by_end))
+        there = whole(lookup(shape, rows, keys, windows), rows)
+        now, last = result_codes(progress.compared, [there, whole(lookup(shape, seen, some, before), seen)])
+        previous = np.append(-1, now[:-1])
+        previous[np.diff(keys, prepend=-1) != 0] = last
+        yield from differing(there, now, previous, self.tombstones)
 
     def _remember(self, news: InOrder) -> None:
         if news.block is None or not self._together:
@@ -83,60 +115,20 @@ def _distance(progress: FamilyWindows, first: int, until: int) -> int:
     return int(np.diff(emitted, append=until).max(initial=1))
 
 
-def changes(
-    shape: Shape,
-    stored: Block,
-    fresh: Block,
-    first: int,
-    until: int,
-    known: bool,
-    drained: bool,
-    compared: Shape,
-    whole: Callable[[Windows, Block], Windows],
-    seen: bool = False,
-    left: Sequence[Callable[[Array], Array]] = (),
-) -> Iterator[Windows]:
-    """Yield the windows `first` up to `until` of every key whose result differs from the previous window's.
+def _candidates(progress: FamilyWindows, rows: Block, new: Block, first: int, until: int) -> tuple[Array, Array]:
+    """Return the keys and the windows `first` up to `until` whose results may differ from those before, in order.
 
-    The previous window is the last one that may be emitted: repeated windows are skipped. Results are not stored: the
-    result of the previous window is assembled from slices, too.
-
-    stored: the folded slices that the window before `first` had seen.
-    fresh: the newer rows; with `seen`, the window before `first` had seen these, too.
-    known: whether the window before `first` is known; if not, every key with records in `first` has a row.
-    whole: completes windows of `shape`, assembled from given rows, to windows of the shape `compared`.
-    left: for each aligned family, a function from slices to the first windows whose aligned window lacks them.
+    They are the first windows with a new row, and the first ones without a row of `rows`.
     """
-    family, by_end = shape.family, bool(left)
-    before_first = emitted_before(family, first, by_end)
+    family, since = progress.family, set(progress.compared.since)
     # A result that was added differs, for every key, in the first window that has it.
-    begins = family.slice_at(np.array([at - 1 for at in set(compared.since) if at is not None], dtype=np.int64))
-    everything = fold(shape, [stored, fresh])
-    before, news = (everything if seen else stored), (fresh if known and not seen else everything)
-    before, news = (under(block, everything.names) for block in (before, news))
-    count = max(1, -(-memory(shape, everything) // STEP_BYTES))
-    edges = np.linspace(0, len(everything.names), count + 1).astype(np.int64)
-    for low, high in pairwise(edges.tolist()):
-        old, new, rows = (
-            block.take(np.flatnonzero((block.keys >= low) & (block.keys < high)))
-            for block in (before, news, everything)
-        )
-        entering = np.maximum(family.first_window(new.index), first)
-        held = np.unique(rows.keys) if len(begins) else rows.keys[:0]
-        left_slices = np.concatenate([rows.index, np.repeat(begins, len(held))])
-        leaving = [family.last_window(left_slices) + 1, *(of(left_slices) for of in left)]
-        left_keys = np.concatenate([rows.keys, np.tile(held, len(begins))])
-        keys = np.concatenate([new.keys, *[left_keys] * len(leaving)])
-        windows = emitted_from(family, np.concatenate([entering, *leaving]), by_end)
-        inside = (windows >= first) & (windows < until)
-        pairs = Pairs.over(windows[inside], len(everything.names))
-        keys, windows = pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))
-        some = np.unique(keys)
-        old = old if known else old.take(slice(0))
-        there = whole(lookup(shape, rows, keys, windows), rows)
-        last_one = whole(lookup(shape, old, some, np.full(len(some), before_first)), old)
-        now, last = result_codes(compared, [there, last_one])
-        heads = np.diff(keys, prepend=-1) != 0
-        previous = np.append(-1, now[:-1])
-        previous[heads] = last
-        yield from differing(there, now, previous, drained)
+    begins = family.slice_at(np.array([at - 1 for at in since if at is not None], dtype=np.int64))
+    held = np.unique(rows.keys) if len(begins) else rows.keys[:0]
+    leaving = progress.left(np.concatenate([rows.index, np.repeat(begins, len(held))]))
+    left = np.concatenate([rows.keys, np.tile(held, len(begins))])
+    entering = np.maximum(family.first_window(new.index), first)
+    keys = np.concatenate([new.keys, *[left] * len(leaving)])
+    windows = emitted_from(family, np.concatenate([entering, *leaving]), progress.by_end)
+    inside = (windows >= first) & (windows < until)
+    pairs = Pairs.over(windows[inside], len(rows.names))
+    return pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))

@@ -12,10 +12,9 @@ others, the late records are kept for its nodes, too::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -201,13 +200,10 @@ class FamilyWindows(FamilyProgress):
         for progress in others:
             progress.primary, progress.by_end = self.family, True
 
-    @property
-    def left(self) -> list[Callable[[Array], Array]]:
-        """For each aligned family, a function from slices to the first windows here whose aligned window lacks them."""
-        return [partial(self._left, progress.family) for progress in self.aligned_families]
-
-    def _left(self, family: Family, slices: Array) -> Array:
-        return self.family.first_open(family.window_end(family.last_window(slices) + 1) - 1)
+    def left(self, slices: Array) -> list[Array]:
+        """Return the first windows without each slice, then, for each aligned family, those whose aligned window is."""
+        ends = [each.family.window_end(each.family.last_window(slices) + 1) for each in self.aligned_families]
+        return [self.family.last_window(slices) + 1, *(self.family.first_open(end - 1) for end in ends)]
 
     def complete(self, frame: Windows, rows: Block) -> Windows:
         """Return a frame with its aligned windows, assembled from the folded rows of all their slices."""
