@@ -25,8 +25,8 @@ from slicing import Aggregate, by_edges, hopping
 from slicing.assembly import partitions
 from slicing.assembly.results import Windows
 from slicing.engines.looking import Look, Other, Unknown, over_one_cut
-from slicing.engines.sliced import emitted, merging, tailed_close, unknown
-from slicing.engines.sliced.emitted import Emitted
+from slicing.engines.sliced import merging, tailed_close, unknown
+from slicing.engines.sliced.unknown import Emitted
 from slicing.errors import InvalidType
 from slicing.stages import flat
 from slicing.stages.local_runner import bounded, stream
@@ -565,7 +565,7 @@ def test_lookups_hold_no_window_that_they_have_returned(monkeypatch):
 @pytest.mark.parametrize("named", [np.array([3, 5, 6]), None], ids=["windows", "keys"])
 def test_emitted_windows_are_told_from_others(named, is_same, monkeypatch):
     if is_same:
-        monkeypatch.setattr(emitted, "hashes", lambda names: np.zeros(len(names), np.uint64))
+        monkeypatch.setattr(unknown, "hashes", lambda names: np.zeros(len(names), np.uint64))
     rng, some, returned = random.Random(7), Emitted(named), set()
 
     def keys(length):

@@ -80,6 +80,30 @@ def at_once(close_range: CloseRange) -> Iterator[tuple[Windows, Block | None]]:
             yield frame, rows if partition.is_all else None
 
 
+class Close(Protocol):
+    """The interface of one close of a bucket."""
+
+    @property
+    def leaves_nodes(self) -> bool:
+        """Whether its cached nodes are those for the next window to close."""
+
+    def windows(self) -> Iterator[Windows]:
+        """Yield all windows that hold a record, in frames of bounded size."""
+
+
+class FromSlices:
+    """A close of windows with different numbers of slices: each is assembled from its slices, which are read once."""
+
+    leaves_nodes = False
+
+    def __init__(self, close_range: CloseRange):
+        self.close_range = close_range
+
+    def windows(self) -> Iterator[Windows]:
+        """Yield all windows that hold a record, in frames of bounded size."""
+        return (frame for frame, _ in at_once(self.close_range))
+
+
 def jumps(family: Family, windows: int) -> bool:
     """Whether a close of so many windows jumps over a whole window: then caches are useless, and none remain."""
     return windows * regular(family).per_advance >= family.longest
@@ -182,46 +206,56 @@ class Closing:
         """Yield the windows from caches: slices enter, a window is read, slices leave."""
         two = TwoLayer(self.live, self.two, self.nodes[TWO_LAYER]) if self.two else None
         three = self._three_layer() if self.three else None
+        self._add_late(two, three)
+        if three and self.until > self.first + 1:
+            three.learn_keys()
+        low = self.first
+        while low < self.until:
+            end = self._ahead(low)
+            yield from self._stretch(two, three, low, end)
+            low = end
+        if self.leaves_nodes:
+            for tree in (two, three):
+                if tree:
+                    tree.save()
+        if self._frame.rows:
+            yield self._frame.take()
+
+    def _add_late(self, two: TwoLayer | None, three: ThreeLayer | None) -> None:
         oldest = self.family.first_slice(self.first)
         for late in map(self._placed, self.close_range.late_rows(oldest)):
             if two:
                 two.late(late)
             if three:
                 three.late(late, oldest)
-        if three and self.until > self.first + 1:
-            three.learn_keys()
-        frame, ahead, low = self._frame, self.first, self.first
-        while low < self.until:
-            oldest = self.family.first_slice(low)
-            if low == ahead:
-                # Read the slices that enter and leave the next windows together: about one row per emitted row.
-                ahead = self._ahead(low)
-                fresh = self._placed(self.fresh.between(self.family.entered(low), self.family.entered(ahead)))
-                end = self.family.first_slice(ahead)
-                reach = three.reach(self.family.first_slice(ahead - 1)) if three else oldest
-                self._hold(oldest, max(end, reach) if two else reach)
-                if two:
-                    leaving = self._rows(oldest, end).only(self.two)
+
+    def _stretch(self, two: TwoLayer | None, three: ThreeLayer | None, low: int, end: int) -> Iterator[Windows]:
+        """Yield full frames of windows `low` up to `end`.
+
+        The slices that enter and leave them are read together: about one row per emitted row.
+        """
+        entered, first_slice = self.family.entered, self.family.first_slice
+        fresh = self._placed(self.fresh.between(entered(low), entered(end)))
+        oldest, left = first_slice(low), first_slice(end)
+        reach = three.reach(first_slice(end - 1)) if three else oldest
+        self._hold(oldest, max(left, reach) if two else reach)
+        if two:
+            leaving = self._rows(oldest, left).only(self.two)
+        while low < end:
             fresh = self.live.refresh(fresh)
-            high = min(ahead, low + frame.at_once)
+            high = min(end, low + self._frame.at_once)
             if three:
                 high = three.together(low, high)
-            entering, nodes = range(self.family.entered(low), self.family.entered(high)), []
+            enter, nodes = range(entered(low), entered(high)), []
             if three:  # before the two-layer tree, as this may read keys that are new here
-                nodes.append(three.windows(low, high, fresh.only(self.three).between(entering.start, entering.stop)))
+                nodes.append(three.windows(low, high, fresh.only(self.three).between(enter.start, enter.stop)))
             if two:
-                leave = range(oldest, self.family.first_slice(high))
-                nodes.append(two.windows(fresh.only(self.two), entering, leaving, leave))
-            frame.add(low, nodes)
+                leave = range(first_slice(low), first_slice(high))
+                nodes.append(two.windows(fresh.only(self.two), enter, leaving, leave))
+            self._frame.add(low, nodes)
             low = high
-            if frame.is_full:
-                yield frame.take()
-        if self.leaves_nodes:
-            for tree in (two, three):
-                if tree:
-                    tree.save()
-        if frame.rows:
-            yield frame.take()
+            if self._frame.is_full:
+                yield self._frame.take()
 
     def _ahead(self, low: int) -> int:
         """Return the end of the windows from `low` on that fill a frame and whose entering slices fit into memory."""

@@ -12,7 +12,7 @@ others, the late records are kept for its nodes, too::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import chain
@@ -28,16 +28,31 @@ from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
 from slicing.engines.lateness import FamilyProgress
 from slicing.engines.sliced.aligned import aligned_all
-from slicing.engines.sliced.closing import CloseRange
-from slicing.engines.sliced.closings import close_of
+from slicing.engines.sliced.closing import Close, CloseRange, Closing, FromSlices
+from slicing.engines.sliced.running_totals import RunningClose
 from slicing.engines.sliced.slices import Slices
+from slicing.engines.sliced.tailed_close import TailedClose
 from slicing.engines.sliced.touching import as_marks, touched
 from slicing.engines.wide_rows import hidden, of_something
 from slicing.state.bucket_cache import around
 from slicing.state.format.list_names import LATE, ROWS, TREES, of_family
 from slicing.state.lists import PageLists
-from slicing.windows.families.family import Family, emitted_from
+from slicing.windows.families.family import RUNNING, RUNS, TAILED, Family, emitted_from
 from slicing.windows.time.slices import FOREVER
+
+CLOSES: dict[str, Callable[[CloseRange], Close]] = {
+    "": Closing,
+    RUNNING: RunningClose,
+    TAILED: TailedClose,
+    RUNS: FromSlices,
+}
+"""The close for each way in which the windows of a family are assembled."""
+
+
+def close_of(close_range: CloseRange) -> Close:
+    """Return the close of a family's windows; windows of trees without nodes are assembled from slices."""
+    assembled = RUNS if set(close_range.trees) <= {RUNS} else close_range.shape.family.assembled
+    return CLOSES[assembled](close_range)
 
 
 class FamilyWindows(FamilyProgress):
