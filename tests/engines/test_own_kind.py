@@ -29,7 +29,7 @@ from slicing.triggers.accumulation import DISCARDING
 from slicing.triggers.emission import early, on_close, on_update
 from slicing.windows.session import SESSION, Session
 
-GAP, LONGEST, MS = 10_000, 20_000, 1000
+GAP, LONGEST, MS, COUNT = 10_000, 20_000, 1000, 3
 RESULTS = ("sum", "highest")
 
 
@@ -128,7 +128,7 @@ class Model:
         again = [place for place in ended if place not in rows] if "late" in asks else ()
         rows |= {place: "correction" for place in again if len(now[place]) > shown[place]}
         waiting = {place: self.waits(place, held, shown) for place, held in now.items() if place[1] > closed}
-        if "waiting" in asks and sum(waiting.values()) >= self.trigger.count:
+        if "waiting" in asks and sum(waiting.values()) >= COUNT:
             rows |= {place: "early" for place, count in waiting.items() if count}
         return rows
 
@@ -152,7 +152,7 @@ TRIGGERS = {
     "discarding": on_close(corrections=True, discarding=True),
     "update": on_update(),
     "newest": on_update(latest_only=True),
-    "early": early(records=3),
+    "early": early(records=COUNT),
 }
 
 
