@@ -15,7 +15,6 @@ from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import Duration, show
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every, elementwise
-from slicing.windows.time.instants import Instant
 from slicing.windows.unbounded import ttl_of
 from slicing.windows.window import Window
 
@@ -123,6 +122,7 @@ class Counting(Window):
     ttl: int | None = None
 
     by_time = False
+    decided_by = "records decide. Ask its rows."
     alone = "as records of a key decide where it ends"
     columns = ("window", "first_record", "last_record")
     counts = True
@@ -131,23 +131,6 @@ class Counting(Window):
     def family(self) -> CountingFamily:
         """The windows of a key as ranges of its records."""
         return CountingFamily.of(self.size, self.advance)
-
-    def slice_of(self, instant: Instant) -> tuple[int, int]:
-        """Refused, as `windows_of`. Raises InvalidValue."""
-        raise self._undecided()
-
-    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
-        """Refused: the records determine which windows hold an instant. Raises InvalidValue."""
-        raise self._undecided()
-
-    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
-        """Return no windows, because the records determine them."""
-        return []
-
-    def _undecided(self) -> InvalidValue:
-        return InvalidValue(
-            f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
-        )
 
     def __repr__(self) -> str:
         given = [str(self.size)] + ([f"advance={self.advance}"] if self.advance != self.size else [])

@@ -15,7 +15,6 @@ from slicing.windows.families.family import Family
 from slicing.windows.families.several import several
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.time.edges import BEFORE, Array
-from slicing.windows.time.instants import Instant
 from slicing.windows.window import Window
 
 RANGES = "ranges"
@@ -51,6 +50,7 @@ class Lookbacks(Window):
     names: tuple[str, ...] | None
     inclusive: bool = False
 
+    decided_by = "the spine does."
     keeps = "joins partials"
     columns = ()
 
@@ -69,10 +69,6 @@ class Lookbacks(Window):
     def calls(self) -> list[str]:
         """The names, or the length if there is only one."""
         return [*(self.names or map(show, self.lengths))]
-
-    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
-        """Refused: the spine determines which windows hold an instant. Raises InvalidValue."""
-        raise InvalidValue(f"windows of an instant are those that time decides; of {self} the spine does.")
 
     def __repr__(self) -> str:
         names = [f"{name}=" for name in self.names] if self.names else [""]

@@ -14,7 +14,6 @@ from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, Every
-from slicing.windows.time.instants import Instant
 from slicing.windows.window import Window
 
 LateBy: TypeAlias = Literal["record", "session"]
@@ -74,6 +73,7 @@ class Session(Window):
     unit: int = 0
 
     alone = "as records decide where it ends"
+    decided_by = "records decide. Ask its rows."
     keeps = "merges the partials of sessions that meet"
     merges = True
     finest = 1
@@ -82,12 +82,6 @@ class Session(Window):
     def family(self) -> SessionFamily:
         """The microseconds at which sessions may begin."""
         return SessionFamily(gap=self.gap, gap_column=self.gap_column, unit=self.unit)
-
-    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
-        """Refused: the records determine which session holds an instant. Raises InvalidValue."""
-        raise InvalidValue(
-            f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
-        )
 
     def __repr__(self) -> str:
         given = [repr(show(self.gap))] if self.gap is not None else [f"gap_column={self.gap_column!r}"]

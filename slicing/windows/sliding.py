@@ -13,7 +13,6 @@ from slicing.errors import InvalidValue, check_flag, excerpt
 from slicing.windows.families.even import Even
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.time.edges import Array
-from slicing.windows.time.instants import Instant
 from slicing.windows.window import Window
 
 WINDOW_REFERENCES = "places"
@@ -64,6 +63,7 @@ class Sliding(Window):
     right: bool = True
 
     alone = "as records decide which there are"
+    decided_by = "records decide. Ask its rows."
     keeps = "keeps partials of the times of records"
     finest = 1
 
@@ -71,16 +71,6 @@ class Sliding(Window):
     def family(self) -> SlidingFamily:
         """All windows that may exist."""
         return SlidingFamily(self.difference + self.unit, self.unit, right=self.right)
-
-    def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
-        """Refused: the records determine which windows hold an instant. Raises InvalidValue."""
-        raise InvalidValue(
-            f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
-        )
-
-    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
-        """Return no windows, because the records determine them."""
-        return []
 
     def __repr__(self) -> str:
         given = [repr(show(self.difference))]

@@ -25,6 +25,8 @@ class Window:
 
     by_time = True
     """Whether time closes them: a stream then needs a time and a watermark, and records may be late."""
+    decided_by = ""
+    """What decides which windows there are instead of time, as part of a message; "" for time."""
     closes = True
     """Whether each window is complete at some time."""
     alone = ""
@@ -72,7 +74,7 @@ class Window:
         >>> hopping("1 hour", "1 minute").slice_of(90_000_000)
         (60000000, 120000000)
         """
-        return slice_of(self.family, microseconds_of(instant))
+        return slice_of(self._by_time(), microseconds_of(instant))
 
     def windows_of(self, instant: Instant) -> list[tuple[int, int]]:
         """Return the windows `[start, end)` that contain an instant, in microseconds since 1970, oldest first.
@@ -82,7 +84,12 @@ class Window:
         >>> hopping("2 seconds", "1 second").windows_of(0)
         [(-1000000, 1000000), (0, 2000000)]
         """
-        return windows_of(self.family, microseconds_of(instant))
+        return windows_of(self._by_time(), microseconds_of(instant))
+
+    def _by_time(self) -> Family:
+        if self.decided_by:
+            raise InvalidValue(f"windows of an instant are those that time decides; of {self} {self.decided_by}")
+        return self.family
 
     @property
     def parts(self) -> tuple[Window, ...]:

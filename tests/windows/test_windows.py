@@ -7,6 +7,9 @@ import pytest
 
 from slicing import errors
 from slicing.errors import InvalidType, InvalidValue, SlicingError
+from slicing.windows.lookback import lookbacks
+from slicing.windows.session import session
+from slicing.windows.sliding import sliding
 from slicing.windows.time.durations import microseconds, show, show_instant
 from slicing.windows.window import Hopping, hopping, tumbling
 
@@ -286,3 +289,11 @@ def test_errors_are_caught_as_the_builtin_ones():
         tumbling("0 seconds")
     with pytest.raises(TypeError, match="unit"):
         tumbling(5)
+
+
+@pytest.mark.parametrize("window", [session("1 minute"), sliding("1 minute"), lookbacks("1 minute", {}, False)])
+def test_what_time_does_not_decide_has_neither_slices_nor_windows(window):
+    for asked in (window.slice_of, window.windows_of):
+        with pytest.raises(InvalidValue, match="windows of an instant are those that time decides"):
+            asked(0)
+    assert window.between(0, HOUR) == []
