@@ -8,8 +8,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from slicing.drawing.style import sheet
-from slicing.drawing.svg import element, width_of
+from slicing.drawing.svg import element, sheet, width_of
 
 PAGE = Path(__file__).with_name("performance.md")
 FASTER = ("times faster", "times fewer processor seconds")

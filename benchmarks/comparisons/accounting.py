@@ -35,7 +35,7 @@ from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.trigger import MicroBatchTime
+from slicing.triggers.trigger import PAIRS, WAITING, MicroBatchTime
 from slicing.windows.families.even import Even
 
 SECOND = 1_000_000
@@ -61,6 +61,24 @@ class Strategy:
     def costs(self, family: Even) -> Costs:
         """Return the costs that `explain` predicts."""
         return Costs(family, frozenset(self.trees), self.emission)
+
+
+def record_in_order(costs: Costs, held: bool = False) -> Cost:
+    """Return the predicted cost of the first record of the newest slice: later slices are empty, and a window begins.
+
+    Early firings are those of one tick, or of one record. With two slices per advance, the first slice is not the
+    last one of its window, so that window has one older slice less.
+    """
+    n, step = costs.most, costs.step
+    cost = Cost(0, 0)
+    if costs.eager:
+        cost += Cost((n - 1) / step + (n / step if costs.looks else 0), n / step)
+    if not costs.sliced:
+        return cost + Cost(0, costs.later.writes / step)
+    others: float = n  # early firings read the slices after the record has been written
+    if not costs.asks & {WAITING, PAIRS}:
+        others -= 1 + (step - 1) / 2
+    return cost + Cost(others if costs.looks and not held else 0, 1)
 
 
 def _eager(ratio: int) -> Cost:
@@ -244,7 +262,7 @@ def rows(ratios: Sequence[int] = RATIOS) -> list[Row]:
         for ratio in ratios:
             family = Even(ratio * SECOND, SECOND)
             costs = strategy.costs(family)
-            predicted = costs.record_in_order(strategy.held), costs.close(strategy.held)
+            predicted = record_in_order(costs, strategy.held), costs.close(strategy.held)
             formula = strategy.formula(ratio) if strategy.formula else None
             found.append(Row(strategy.name, ratio, formula, predicted, count(strategy, family)))
     return found

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 import combinators as C
-from benchmarks.comparisons.accounting import KEYS, SECOND, STRATEGIES, Strategy, cell
+from benchmarks.comparisons.accounting import KEYS, SECOND, STRATEGIES, Strategy, cell, record_in_order
 from benchmarks.report import results
 from benchmarks.report.tables import markdown
 from benchmarks.running.session import session, stop
@@ -118,7 +118,7 @@ def _averages(name: str, progress: list[Any], strategy: Strategy | None, family:
     counts = [next(iter(each["observedMetrics"].values())) for each in progress]
     reads, writes = (fmean([each[f"partials_{side}"] / keys for each in counts]) for side in ("read", "written"))
     costs = strategy.costs(family)
-    predicted = costs.record_in_order(strategy.held) + costs.close(strategy.held)
+    predicted = record_in_order(costs, strategy.held) + costs.close(strategy.held)
     return Physical(name, **figures, partials=Cost(reads, writes), predicted=predicted)
 
 

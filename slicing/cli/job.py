@@ -25,10 +25,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slicing.cli.command import FAILED, UNREADABLE, Job
-from slicing.cli.console import complain, print_table, reporting_alive, say, showing_progress, visible
+from slicing.cli.console import complain, failure, print_table, reporting_alive, say, showing_progress, visible
 from slicing.cli.csv_files import CSV
 from slicing.cli.loading import BAD
-from slicing.cli.messages import failure
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
 from slicing.drawing import Display, counted

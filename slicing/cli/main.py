@@ -20,9 +20,8 @@ from pathlib import Path
 
 from slicing.cli import state
 from slicing.cli.command import INTERRUPTED, REFUSED, UNREADABLE, Job, NothingReadable
-from slicing.cli.console import complain, say
+from slicing.cli.console import command_line_message, complain, say
 from slicing.cli.headers import check_files
-from slicing.cli.messages import command_line_message
 from slicing.cli.parsing import parse
 from slicing.errors import MissingRequirement, SlicingError
 

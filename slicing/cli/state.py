@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from slicing.cli.command import FAILED, REFUSED
-from slicing.cli.console import complain, visible
-from slicing.cli.messages import failure
+from slicing.cli.console import complain, failure, visible
 from slicing.definition import Definition
 from slicing.drawing import lines
 from slicing.errors import InvalidType, InvalidValue, excerpt, raised

@@ -6,9 +6,19 @@ fonts, scripts or files, so that a page, a notebook and a repository show it ali
 
 from typing import TYPE_CHECKING, Any
 
-from slicing.drawing.amounts import counted, duration, exact_duration, number, percent, size
-from slicing.drawing.tables import bars, lines, pictured, table
-from slicing.drawing.terminal import Display
+from slicing.drawing.text import (
+    Display,
+    bars,
+    counted,
+    duration,
+    exact_duration,
+    lines,
+    number,
+    percent,
+    pictured,
+    size,
+    table,
+)
 from slicing.drawing.windows import picture
 
 if TYPE_CHECKING:

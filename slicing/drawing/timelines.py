@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import Any, cast
 
 from slicing.drawing.clock import Clock
-from slicing.drawing.style import CELLS
-from slicing.drawing.svg import svg
+from slicing.drawing.svg import CELLS, svg
 from slicing.drawing.timeline import Cell, Data, Dot, Row, Timeline
 from slicing.drawing.windows import Interval, bar, edges, hull, is_finite, picture, slices, zone
 from slicing.errors import InvalidType, InvalidValue, excerpt

@@ -1,8 +1,7 @@
 """The plan and the predicted cost of a query, which `explain` prints. No Spark."""
 
 from slicing.explain.coefficients import SHIPPED, Coefficients, place
-from slicing.explain.features import FeaturesPlan
-from slicing.explain.ledgers import plan_type_of
+from slicing.explain.ledgers import FeaturesPlan, plan_type_of
 from slicing.explain.plan import Plan
 from slicing.explain.state_table import (
     BucketState,

@@ -10,11 +10,16 @@ all but the newest save one write each, because they are not written again when 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+
+from slicing.aggregates.arrays import Array
 from slicing.assembly.choice import EAGER, outer_group_length
 from slicing.drawing import counted
-from slicing.engines.sliced.merging import AT_ONCE
+from slicing.engines.sliced.merging import AT_ONCE, group_length
 from slicing.state.pages import FAN_IN
 from slicing.triggers.by_records import ByWaitingRecords
 from slicing.triggers.early import Early
@@ -22,6 +27,8 @@ from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, PAIRS, TOUCHED, WAITING, Trigger
 from slicing.windows.families.family import RUNNING, TAILED, Family, Regular, regular
 from slicing.windows.families.tailed import tailed
+from slicing.windows.time.durations import show
+from slicing.windows.time.edges import Edges
 
 
 @dataclass(frozen=True)
@@ -66,12 +73,12 @@ class Costs:
         return self.trigger.asks
 
     @property
-    def _n(self) -> int:
+    def most(self) -> int:
         """The maximum number of slices per window."""
         return self.family.longest
 
     @property
-    def _step(self) -> int:
+    def step(self) -> int:
         """The number of slices by which the next window is newer; an average where windows differ."""
         return self.family.step or max(1, round(self.family.longest / max(1.0, self.family.ratio)))
 
@@ -93,27 +100,10 @@ class Costs:
         ratio, n = math.ceil(self.family.ratio), self.family.longest
         cost = self._dirty_set_cost(held)
         if self.eager:
-            cost += Cost(ratio + (ratio if self._looks else 0), ratio)
+            cost += Cost(ratio + (ratio if self.looks else 0), ratio)
         if not self.sliced:
-            return cost + self._later
-        return cost + Cost(2 * n - 1 if self._looks and not held else 0, 1)
-
-    def record_in_order(self, held: bool = False) -> Cost:
-        """Return the cost of the first record of the newest slice: later slices are empty, and a window begins.
-
-        Early firings are those of one tick, or of one record. With two slices per advance, the first slice is not the
-        last one of its window, so that window has one older slice less.
-        """
-        n, step = self._n, self._step
-        cost = Cost(0, 0)
-        if self.eager:
-            cost += Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
-        if not self.sliced:
-            return cost + Cost(0, self._later.writes / step)
-        others: float = n  # early firings read the slices after the record has been written
-        if not self.asks & {WAITING, PAIRS}:
-            others -= 1 + (step - 1) / 2
-        return cost + Cost(others if self._looks and not held else 0, 1)
+            return cost + self.later
+        return cost + Cost(2 * n - 1 if self.looks and not held else 0, 1)
 
     def close(self, held: bool = False) -> Cost:
         """Return the cost of closing one window: new slices enter their slice group, and the trees advance."""
@@ -123,7 +113,7 @@ class Costs:
         return pages + self._close_slices(held) if self.sliced else pages
 
     def _close_slices(self, held: bool) -> Cost:
-        n, step = self._n, self._step
+        n, step = self.most, self.step
         stays = self.trigger.fires_late or CHANGED in self.asks
         entering = Cost(step, step if stays else max(0, min(step, n - step)))
         if self.family.assembled == TAILED:  # slices are read once more to be merged into one
@@ -142,17 +132,17 @@ class Costs:
         `total` says whether the process has the combined older slices in memory; otherwise, and when the window
         advances, they are combined again.
         """
-        return 1 if total else self._n - 1
+        return 1 if total else self.most - 1
 
     @property
-    def _looks(self) -> bool:
+    def looks(self) -> bool:
         """Whether windows may fire before they close, which reads their slices."""
         return bool(self.asks & {TOUCHED, NEWEST, WAITING, PAIRS})
 
     @property
-    def _later(self) -> Cost:
+    def later(self) -> Cost:
         """The cost of a record in the second of two slices per advance, if all results are eager: `eager.Newest`."""
-        return Cost(0, self._step - 1)
+        return Cost(0, self.step - 1)
 
     def _dirty_set_cost(self, held: bool) -> Cost:
         """The cost of the dirty set of early firings, whose rows are read and written like partials.
@@ -169,7 +159,7 @@ class Costs:
         counting = self.trigger.conditions[0] if isinstance(self.trigger, Early) else None
         if not isinstance(counting, ByWaitingRecords):
             return Cost(1, 1)
-        rows = min(counting.count - 1, self._n)
+        rows = min(counting.count - 1, self.most)
         return Cost(0 if held and self.sliced else 2 * rows, 2 * rows)
 
     def _tree(self, tree: str) -> Cost:
@@ -178,7 +168,7 @@ class Costs:
             of_wholes = Costs(own.wholes, self.trees, self.trigger)._tree(tree)
             # Reads: total of whole tails, running total. Writes: running total. Once per tail: all other nodes.
             return Cost(2 + of_wholes.reads / own.per_tail, 1 + (1 + of_wholes.writes) / own.per_tail)
-        n, step = self._n, self._step
+        n, step = self.most, self.step
         if tree == "two_layer":
             return Cost(1 + step, 1)  # read the total and the slices that leave, write the total
         if tree == "three_layer":
@@ -218,3 +208,58 @@ def _three_layer(family: Regular) -> Cost:
         "start": 1 + (changes - 1) * crossing,
     }
     return Cost(sum(reads.values()) / closes, sum(writes.values()) / closes)
+
+
+TYPICAL = 1_700_000_000_000_000
+"""An instant, in microseconds. The figures hold for the moment before the first window start after it."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The stored slices at their maximum: just before the longest tail ends and its slices are merged.
+
+    `trees` has the trees of the results for one family after another; without them, no tree keeps groups apart.
+    """
+
+    family: Family
+    trees: Sequence[str] = ()
+
+    @property
+    def applies(self) -> bool:
+        """Whether slices are merged: if the windows of a family have a tail."""
+        return any(each.assembled == TAILED for each in self.family.families)
+
+    @cached_property
+    def levels(self) -> list[tuple[int, int]]:
+        """The lengths of slices in microseconds, longest first, and the number of each. Cost: linear in the slices."""
+        starts = self._starts
+        lengths, counts = np.unique(np.diff(self.family.slice_start(starts)), return_counts=True)
+        return [*zip(lengths.tolist(), counts.tolist(), strict=True)][::-1]
+
+    @property
+    def partials(self) -> int:
+        """The maximum number of stored partials of a key: those of all levels, and that of the newest slice."""
+        return sum(count for _, count in self.levels) + 1
+
+    @property
+    def _starts(self) -> Array:
+        families = self.family.families
+        longest = max((tailed(each).tails for each in families if each.assembled == TAILED), key=_length)
+        now = longest.edge(longest.count(TYPICAL) + 1) - 1
+        needed = [(each, each.first_slice(each.first_open(now))) for each in families]
+        index = np.arange(min(first for _, first in needed), self.family.slice_at(now) + 1)
+        found, count = np.full(len(index), index[0]), len(self.trees) // len(families)
+        for number, (each, first) in enumerate(needed):
+            start = each.first_slice(each.last_window(index))
+            if length := group_length(each, self.trees[number * count : (number + 1) * count]):
+                start = np.maximum(start, index // length * length)
+            found = np.where(index >= first, np.maximum(found, start), found)
+        # Slices are merged when the last slice of their run has ended; until then they are stored one by one.
+        return np.unique(np.append(np.where(index >= found[-1], index, found), index[-1] + 1))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{count:,} of {show(length)}" for length, count in self.levels)
+
+
+def _length(edges: Edges) -> int:
+    return int(edges.edge(1)) - int(edges.edge(0))

@@ -15,8 +15,7 @@ from slicing.content.block import Shape
 from slicing.drawing import counted, lines, number, pictured
 from slicing.errors import InvalidValue
 from slicing.explain.coefficients import Coefficients
-from slicing.explain.costs import MERGING, Cost, Costs
-from slicing.explain.merged import Merged
+from slicing.explain.costs import MERGING, TYPICAL, Cost, Costs, Merged
 from slicing.explain.scale import Scale, scale_of
 from slicing.tracing import by_rows, mode
 from slicing.triggers.emission import ON_CLOSE
@@ -34,8 +33,6 @@ _BY_KIND = {
     RUNS: "windows that differ in slices",
     MERGED: "records decide where windows end",
 }
-_TYPICAL = 1_700_000_000_000_000
-"""An instant, in microseconds, around which slices are counted."""
 _ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
 _BY_CLOCK = "one that keeps running; availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled"
 
@@ -317,7 +314,7 @@ class Plan:
         if self._merges:
             return self._merged.levels
         family = self.shape.family
-        first = family.slice_at(_TYPICAL)
+        first = family.slice_at(TYPICAL)
         length = int(family.slice_start(first + self.slices_per_window) - family.slice_start(first))
         return [(length // self.slices_per_window, self.slices_per_window)]
 
@@ -326,8 +323,8 @@ class Plan:
         """The number of slices of a stream that only `retain` keeps, beyond those of a window."""
         if not (self.streaming and self.retain):
             return 0
-        last = self.shape.family.slice_at(_TYPICAL)
-        return max(0, int(last - self.shape.family.slice_at(_TYPICAL - self.retain)) - self.slices_per_window)
+        last = self.shape.family.slice_at(TYPICAL)
+        return max(0, int(last - self.shape.family.slice_at(TYPICAL - self.retain)) - self.slices_per_window)
 
     @property
     def retained_bytes_per_key(self) -> int:

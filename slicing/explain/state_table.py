@@ -12,7 +12,7 @@ from slicing.drawing import lines, table
 from slicing.state.format.header import PER_GROUP, SAME, Header, covered
 from slicing.state.format.list_names import COUNTS, KEYS, MEMORY, PENDING, STATE, VALUES
 from slicing.state.format.result_texts import result_text
-from slicing.windows.spec_texts import cut_text, windows_text
+from slicing.windows.specs import cut_text, windows_text
 from slicing.windows.time.durations import show_instant
 
 Place = TypeVar("Place")

@@ -16,8 +16,7 @@ from slicing.aggregates.record_file import Records, parts_of
 from slicing.aggregates.records import KeptRecords, kept_records, times_of
 from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, excerpt, raised
 from slicing.process.context import Context, Firing, Span
-from slicing.process.evictors import Evictor, check_kinds
-from slicing.process.parts import Parts, chosen_of
+from slicing.process.evictors import Evictor, Parts, check_kinds, chosen_of
 from slicing.process.remembered import FunctionStates
 from slicing.process.states import EVICTED, NO_STATES, States
 from slicing.process.values import UNFIT, fits, typed

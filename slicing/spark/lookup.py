@@ -45,7 +45,7 @@ from slicing.state.format.buckets import BucketName, Buckets, canonical
 from slicing.state.format.header import RESTORE
 from slicing.state.format.labels import hash_of
 from slicing.windows.families.family import Family
-from slicing.windows.spec_texts import cut_text, edges_text
+from slicing.windows.specs import cut_text, edges_text
 from slicing.windows.time.cut import Cut, refines
 from slicing.windows.time.instants import microseconds_of
 from slicing.windows.time.slices import FOREVER

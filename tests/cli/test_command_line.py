@@ -25,9 +25,9 @@ from pyspark.sql import Row
 from slicing import cumulating, group_by, hopping, session, tumbling
 from slicing.cli import console as voice
 from slicing.cli import state
+from slicing.cli.console import command_line_message, failure
 from slicing.cli.job import InputCounts, figures, keep_log, once
 from slicing.cli.main import main
-from slicing.cli.messages import command_line_message, failure
 from slicing.cli.parsing import _windows, format_of_input, parse, parser
 from slicing.cli.results import result_of
 from slicing.cli.session import BATCH_BYTES, _local_options

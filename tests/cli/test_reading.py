@@ -16,9 +16,8 @@ import pytest
 from slicing.cli.command import NothingReadable
 from slicing.cli.headers import Reordered, check_files, check_names, fields, header, header_of
 from slicing.cli.loading import BAD
-from slicing.cli.parquet_files import check_nanos
 from slicing.cli.parsing import parse
-from slicing.cli.reading import bounded, stream, with_time
+from slicing.cli.reading import bounded, check_nanos, stream, with_time
 from slicing.errors import InvalidType, InvalidValue
 
 

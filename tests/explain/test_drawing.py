@@ -24,8 +24,7 @@ from slicing import (
     unbounded,
 )
 from slicing.drawing.clock import MINUTE, Clock, ticks
-from slicing.drawing.style import COLOURS
-from slicing.drawing.svg import element, svg
+from slicing.drawing.svg import COLOURS, element, svg
 from slicing.drawing.timeline import Bar, Row, Timeline
 from slicing.errors import InvalidType, InvalidValue
 from slicing.stages.local_runner import bounded, stream

@@ -10,8 +10,7 @@ import combinators as C
 from slicing import InvalidType, InvalidValue, hopping, tumbling
 from slicing.explain import coefficients as own
 from slicing.explain.coefficients import COUNTED, SHIPPED, Coefficients, known, place
-from slicing.explain.load import load_of
-from slicing.explain.scale import Limit
+from slicing.explain.scale import Limit, load_of
 from slicing.triggers.emission import on_update
 
 HOUR = hopping("1 hour", "1 minute")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.comparisons.accounting import KEYS, STRATEGIES, Feed, Strategy, count, rows, table
+from benchmarks.comparisons.accounting import KEYS, STRATEGIES, Feed, Strategy, count, record_in_order, rows, table
 from slicing.content import folding
 from slicing.explain.costs import MERGING, Cost
 from slicing.triggers.emission import early, on_change, on_close, on_update
@@ -26,7 +26,7 @@ def slicing_of(size, advance=1):
 
 def check(strategy, family):
     counted, predicted = count(strategy, family), strategy.costs(family)
-    record, window = predicted.record_in_order(strategy.held), predicted.close(strategy.held)
+    record, window = record_in_order(predicted, strategy.held), predicted.close(strategy.held)
     print(f"{strategy.name}, {family}: counted {counted}, predicted {record} and {window}")
     assert (counted.record.reads, counted.record.writes) == pytest.approx((record.reads, record.writes), rel=1e-12)
     assert (counted.window.reads, counted.window.writes) == pytest.approx((window.reads, window.writes), rel=1e-12)
@@ -153,7 +153,7 @@ def test_merging_small_pages_costs_at_most_what_it_says(per_slice):
             feed.step([index], family.slice_start(index - (micro_batch == 0)))
     closes, more = slices * keys, per_slice - 1
     costs = strategy.costs(family)
-    once = costs.record_in_order() + costs.close()
+    once = record_in_order(costs) + costs.close()
     reads = (feed.record.reads + feed.window.reads) / closes
     writes = (feed.record.writes + feed.window.writes) / closes
     # No window is full here, so none loses a slice: one read less.

@@ -55,7 +55,6 @@ INSIDE = {
         },
         {"slicing.windows.assigned", "slicing.windows.counting"},
         {"slicing.windows.specs"},
-        {"slicing.windows.spec_texts"},
     ),
     "slicing.assembly": (
         {"slicing.assembly.large_windows"},

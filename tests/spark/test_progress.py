@@ -17,8 +17,7 @@ import combinators as C
 from benchmarks import demo
 from slicing import ProgressListener, group_by, hopping
 from slicing.cli.console import Work, shown
-from slicing.drawing.amounts import duration, size
-from slicing.drawing.terminal import Display
+from slicing.drawing.text import Display, duration, size
 from slicing.spark.progress import micro_batch, panel
 
 COUNTS = {

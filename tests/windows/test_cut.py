@@ -12,9 +12,8 @@ from slicing.errors import InvalidValue
 from slicing.windows.families.even import Even
 from slicing.windows.specs import from_spec
 from slicing.windows.time.cut import Cut
-from slicing.windows.time.edges import AFTER, BEFORE, Every, Listed
+from slicing.windows.time.edges import AFTER, BEFORE, YEAR_1, YEAR_9999, Every, Listed, Own
 from slicing.windows.time.local import Local
-from slicing.windows.time.own_edges import YEAR_1, YEAR_9999, Own
 from slicing.windows.time.zones import Zone
 
 HOUR = 3_600_000_000

@@ -10,8 +10,7 @@ import pytest
 
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, SlicingError
 from slicing.windows.specs import from_spec
-from slicing.windows.time.edges import AFTER, BEFORE, Every, Listed
-from slicing.windows.time.own_edges import YEAR_1, YEAR_9999, Own
+from slicing.windows.time.edges import AFTER, BEFORE, YEAR_1, YEAR_9999, Every, Listed, Own
 
 HOUR = 3_600_000_000
 FAR = [BEFORE, BEFORE + 1, BEFORE + HOUR, -(1 << 62), YEAR_1, -1, 0, 1, YEAR_9999, 1 << 62, AFTER - HOUR, AFTER - 1]

@@ -32,9 +32,8 @@ from slicing.windows.families.timed import (
 from slicing.windows.specs import from_spec
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import calendar_units
-from slicing.windows.time.edges import AFTER, BEFORE, Every
+from slicing.windows.time.edges import AFTER, BEFORE, YEAR_1, YEAR_9999, Every, Own
 from slicing.windows.time.local import Local
-from slicing.windows.time.own_edges import YEAR_1, YEAR_9999, Own
 from slicing.windows.time.zones import Zone
 from slicing.windows.window import hopping
 

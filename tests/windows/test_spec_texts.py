@@ -16,8 +16,7 @@ from slicing import (
     unbounded,
 )
 from slicing.windows.families.several import several
-from slicing.windows.spec_texts import cut_text, edges_text, windows_text
-from slicing.windows.specs import short
+from slicing.windows.specs import cut_text, edges_text, short, windows_text
 
 CALLS = [
     tumbling("1 hour"),

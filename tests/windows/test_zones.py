@@ -14,9 +14,8 @@ import pytest
 
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.windows.specs import from_spec
-from slicing.windows.time.edges import AFTER, BEFORE
+from slicing.windows.time.edges import AFTER, BEFORE, YEAR_9999
 from slicing.windows.time.local import Local
-from slicing.windows.time.own_edges import YEAR_9999
 from slicing.windows.time.zones import Zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

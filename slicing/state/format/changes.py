@@ -21,8 +21,7 @@ from slicing.state.format.list_names import ENDED
 from slicing.state.format.result_texts import result_text, texts
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
-from slicing.windows.spec_texts import cut_text, edges_text
-from slicing.windows.specs import Given, from_spec, short
+from slicing.windows.specs import Given, cut_text, edges_text, from_spec, short
 from slicing.windows.time.cut import Cut, refines
 
 COUNT = "n"

@@ -40,8 +40,7 @@ from slicing.state.format.zone_tables import (
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
-from slicing.windows.spec_texts import windows_text
-from slicing.windows.specs import Given, from_spec, short
+from slicing.windows.specs import Given, from_spec, short, windows_text
 from slicing.windows.time.clocks import SECOND
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import show_instant

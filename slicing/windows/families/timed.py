@@ -12,9 +12,8 @@ from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.families.tailed import Tailed
 from slicing.windows.time.durations import MONTHS, Duration, calendar_units, microseconds, show
-from slicing.windows.time.edges import Edges, Every, Listed
+from slicing.windows.time.edges import Edges, Every, Listed, Own
 from slicing.windows.time.local import Local, show_units
-from slicing.windows.time.own_edges import Own
 from slicing.windows.time.zones import Zone
 
 Units = tuple[str, int]
