@@ -217,6 +217,15 @@ def test_retained_slices_of_replaced_windows_leave_in_time():
     assert len(store.pages) < 20
 
 
+@pytest.mark.parametrize("names", [["rows"], ["rows", "total"]])
+def test_slices_that_are_no_longer_retained_stay_until_the_next_close(names):
+    """The header says so: `step` compares it with the pages."""
+    store, (minutes,) = replaced(400, [MINUTE])
+    minutes.step(store, [at(1200)], 1200 * SECOND)
+    Query([MINUTE], names).step(store, [at(1201)], 1200 * SECOND)
+    assert min(looked_up(Query([MINUTE], names), store)) == 840
+
+
 def test_slices_that_are_no_longer_retained_leave_with_the_next_close():
     store, _ = replaced(400)
     minutes = Query([MINUTE], ["rows"])

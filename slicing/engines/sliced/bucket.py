@@ -379,8 +379,6 @@ class SlicedBucket(Bucket):
 
     def save(self) -> None:
         """Write the header; remove the caches of other triggers, which this trigger does not update."""
-        if not self.fingerprint.retain:
-            self.head.retained_since = None
         self.note_early()
         self._forget_other_triggers()
         self._note_entered()

@@ -91,7 +91,8 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
     _recut(stored, wanted, frontier)
     coverage = coverage_of(stored, windows.held)
     begin = _begin(stored, coverage, frontier)
-    stored.retained_since = coverage.start(coverage.stored) if wanted.retain else None
+    if wanted.retain:  # else the next close removes what was retained
+        stored.retained_since = coverage.start(coverage.stored)
     stored.families = [
         stored.families[place] if place is not None else _added(coverage, family, begin, spec, number)
         for place, family, spec, number in zip(
