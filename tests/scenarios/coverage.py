@@ -15,7 +15,6 @@ from slicing.stages.labels import labels_of
 from slicing.windows.time.slices import FOREVER
 
 from .kind import Place
-from .lookups import Lookups
 
 
 def check(made) -> None:
@@ -32,7 +31,7 @@ def check(made) -> None:
 
 def _times(made) -> dict:
     """By bucket and key, the times of the records that were accepted, in order."""
-    accepted, found = Lookups(made).accepted(), {label: {} for label in made.labels}
+    accepted, found = made.call.accepted(), {label: {} for label in made.labels}
     table = pa.table({"k0": pa.array(list(accepted), arrow_type(made.key))})
     for (key, held), label in zip(accepted.items(), labels_of(table, made.labels).tolist(), strict=True):
         found[label][key] = np.sort([record.time for record in held])
@@ -47,7 +46,8 @@ def _check_bucket(made, bucket, times) -> None:
         starts, ends = family.window_start(windows), family.window_end(windows)
         made.seen["whole"] += int(whole.sum())
         made.seen["not whole"] += int((~whole).sum())
-        accepts = [part.accepts(Place(*each)) for each in zip(starts.tolist(), ends.tolist(), strict=True)]
+        places = map(Place, starts.tolist(), ends.tolist())
+        accepts = [place.start >= made.fine and part.accepts(place) for place in places]
         assert whole[np.array(accepts, dtype=bool)].all(), "a window that accepts records is whole"
         for key, of_key in times.items():
             wanted = np.searchsorted(of_key, ends) - np.searchsorted(of_key, starts)

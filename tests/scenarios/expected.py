@@ -13,6 +13,7 @@ from slicing.triggers.accumulation import DISCARDING
 from slicing.triggers.early import Early
 from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, PAIRS, TOUCHED, WAITING
 from slicing.windows.time.edges import BEFORE
+from slicing.windows.time.slices import FOREVER
 
 from .due import DUE, Conditions
 from .kind import Record, in_order, numbers
@@ -21,8 +22,8 @@ from .kind import Record, in_order, numbers
 class Expected:
     """The rows of one kind of windows, micro-batch by micro-batch; times of watermarks are microseconds.
 
-    `order(record)` is the place of a record among others of its windows, `truth(records)` a result of them. A row is
-    the records of its window, and those of the row that it replaces, if it does.
+    `order(record)` is the place of a record among others of its windows, `truth(records, place)` a result of them. A
+    row is the records of its window, and those of the row that it replaces, if it does.
     """
 
     def __init__(self, kind, trigger, grace, order, truth):
@@ -32,6 +33,7 @@ class Expected:
         self.watermark, self.now, self.last = 0, 0, {}
         # Windows that end by these times have fired when they closed, and accept no record any more.
         self.gone, self.refusing = -trigger.wait(grace), -grace
+        self.first = None  # of windows that a live change has added, the first one
         self.waiting, self.emitted = defaultdict(set), defaultdict(set)
         self.compared = {}  # by key, the window that the next one is compared with, and its records
         self.forgotten, self.seen = set(), Counter()  # keys that were idle; how often what has been
@@ -42,7 +44,12 @@ class Expected:
 
     def accepts(self, place):
         """Whether a window accepts records."""
-        return not self.kind.closed(place, self.refusing)
+        return not self.closed(place, self.refusing)
+
+    def closed(self, place, until):
+        """Whether a window has ended by a time, or ends before the first one that there is."""
+        is_before = self.first is not None and (place.start < self.first.start or place.end < self.first.end)
+        return is_before or self.kind.closed(place, until)
 
     def step(self, records, watermark, now, verdicts):
         """The rows of a micro-batch that are not early; `verdicts` gets (record, open windows, all windows) of each."""
@@ -119,7 +126,7 @@ class Expected:
 
     def was_closed(self, place):
         """Whether the watermark of the micro-batch before has closed a window."""
-        return self.kind.closed(place, self.refused)
+        return self.closed(place, self.refused)
 
     def came(self):
         """The new records; those whose windows all close with the same micro-batch count for their keys too."""
@@ -208,11 +215,11 @@ class Expected:
 
     def has_fired(self, place):
         """Whether a window has fired when it closed, or does so now."""
-        return self.kind.closed(place, self.gone)
+        return self.closed(place, self.gone)
 
     def had_fired(self, place):
         """Whether it has before this micro-batch."""
-        return self.kind.closed(place, self.fired)
+        return self.closed(place, self.fired)
 
     def is_known(self, key, place):
         """Whether a window has fired that a watermark before has let fire: if it is new, it is another one."""
@@ -234,8 +241,8 @@ class Expected:
             for place in sorted(place for place in tried if place is not None):
                 if not self.has_fired(place) or self.had_fired(place):
                     continue
-                held, (_, before) = windows.get(place, ()), self.compared.pop(key, (None, ()))
-                is_same = bool(before) and bool(held) and self.truth(held) == self.truth(before)
+                held, (last, before) = windows.get(place, ()), self.compared.pop(key, (None, ()))
+                is_same = bool(before) and bool(held) and self.truth(held, place) == self.truth(before, last)
                 if held:
                     self.compared[key] = place, held
                     self.seen["unchanged"] += is_same
@@ -254,10 +261,25 @@ class Expected:
         self.trigger = trigger
         if not trigger.fires_late:
             self.refusing = max(self.refusing, self.gone)
+        if trigger.fires_once:  # what has gone out early is not remembered
+            self.emitted = defaultdict(set, {key: set(filter(self.has_fired, s)) for key, s in self.emitted.items()})
         if WAITING not in asks & before:
             self.waiting.clear()
         if CHANGED in asks - before:
             self.compared = dict(self.still_compared())
+
+    def like(self, kind, grace):
+        """Other windows of the same call."""
+        return Expected(kind, self.trigger, grace, self.order, self.truth)
+
+    def add(self, first, watermark):
+        """Begin with a window, beside others that have accepted the same records."""
+        self.first, self.watermark = first, watermark
+        self.gone = self.refusing = max(self.gone, watermark - self.trigger.wait(self.grace))
+        self.fired, self.refused = self.gone, self.refusing
+        self.held = defaultdict(list, {key: [*held] for key, held in self.accepted.items()})
+        self.windows = {key: self.of(held) for key, held in self.held.items()}
+        self.settle()
 
     def still_compared(self):
         """Of each key the last window of all that have fired, if its records are known: see `settle`."""
@@ -325,7 +347,7 @@ class Expected:
 
         Another trigger may compare the next window with it. One that fires and is closed at once is not known then.
         """
-        last = max((place for place in places if not self.kind.closed(place, self.refused)), default=None)
+        last = max((place for place in places if not self.closed(place, self.refused)), default=None)
         if CHANGED not in self.trigger.asks and last is not None and self.had_fired(last):
             self.compared[key] = last, self.windows[key][last]
 
@@ -344,8 +366,9 @@ class Call:
     `order` and `truth` are those of `Expected`; without `order` the records of a row are in the order of arrival.
     """
 
-    def __init__(self, kind, trigger, grace=0, order=None, truth=list):
+    def __init__(self, kind, trigger, grace=0, order=None, truth=lambda records, place: records):
         self.kind, self.watermark, self.count, self.verdicts = kind, 0, 0, []
+        self.refused = []  # the times of the records that no window has accepted
         order = order or (lambda record: (record.number,))
         self.parts = [Expected(part, trigger, grace, order, truth) for part in kind.parts]
         self.trigger = trigger
@@ -384,13 +407,51 @@ class Call:
         for each in self.parts:
             self.verdicts.append([])
             found.append(each.step(valid, 1000 * self.watermark, now, self.verdicts[-1]))
+        self.refused += [record.time for record, by_all in self.late() if by_all]
         leads = [part for part, each in enumerate(self.parts) if each.kind in self.kind.leads]
         early = self.due.early([self.parts[part] for part in leads]) if self.due else [((), ())] * len(leads)
         for part, chosen in zip(leads, early, strict=True):
             rows |= self.finished(part, found[part], *chosen)
-        for part in {*range(len(self.parts))} - {*leads}:
-            rows |= self.finished(part, self.parts[part].beside(rows), ())
+        beside = {part: self.parts[part].beside(rows) for part in {*range(len(self.parts))} - {*leads}}
+        for part, of_part in beside.items():
+            rows |= self.finished(part, self.alone(found[part]) | of_part, ())
         return rows
+
+    def alone(self, rows):
+        """Rows of windows that end before the first one of those that they are side by side with."""
+        begin = max(
+            (each.first.end for each in self.parts if each.first and each.kind in self.kind.leads), default=-FOREVER
+        )
+        return {name: held for name, held in rows.items() if name[-1].end < begin}
+
+    # --- live changes ---
+
+    def accepted(self):
+        """By key the records that any of the windows has accepted, in the order of arrival."""
+        every = {r.number: r for each in self.parts for held in each.accepted.values() for r in held}
+        found = defaultdict(list)
+        for number in sorted(every):
+            found[every[number].key].append(every[number])
+        return found
+
+    def adapt(self, kind, grace, first):
+        """Go on with other windows and another grace; `first` has, by what windows are, the first of those added."""
+        accepted, waiting = self.accepted(), defaultdict(set)
+        for each in self.parts:
+            for key, marks in each.waiting.items() if each.kind in self.kind.leads else ():
+                waiting[key] |= marks
+        kept = {repr(each.kind.window): each for each in self.parts}
+        self.kind, before = kind, self.parts[0]
+        self.parts = [kept.get(repr(part.window)) or before.like(part, grace) for part in kind.parts]
+        for each, part in zip(self.parts, kind.parts, strict=True):
+            is_new = repr(part.window) not in kept
+            each.kind, each.grace = part, grace
+            each.accepted = defaultdict(list, {key: [*held] for key, held in accepted.items()})
+            each.waiting = defaultdict(set, {key: {*marks} for key, marks in waiting.items()})
+            if is_new:
+                each.add(first[repr(part.window)], 1000 * self.watermark)
+            each.new = set()
+            each.wait()
 
     def finished(self, part, rows, *chosen):
         """The rows of one of the kinds, in a micro-batch which ends with that for it."""

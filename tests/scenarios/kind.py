@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import count, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from slicing.windows.window import Window
 MS = 1000
 """Times and lengths are in microseconds."""
 ORDER = attrgetter("order")
+MANY = 10_000
+"""So many windows are tried to find the first one of some."""
 PARTIALS, RECORDS, MIXED = CONTENTS = ("partials", "records", "mixed")
 """What the state holds: partials, records folded into each window (eager), or both, in turns."""
 
@@ -80,6 +83,10 @@ class Kind:
     def holding_of(self, record: Record, records: Sequence[Record]) -> list[Place]:
         """The windows that hold a record; `records` are those that decide, it is one of them."""
         return [place for place, held in self.definition(in_order(records)).items() if record.number in numbers(held)]
+
+    def first_from(self, start: int, end: int) -> Place | None:
+        """The first window that begins at an instant or later and ends after another one, None if there is none."""
+        raise NotImplementedError
 
     def next(self, place: Place) -> Place:
         """The window after another one, for windows that follow one another whatever the records."""
@@ -191,6 +198,11 @@ class Numbered(Kind):
     def waits(self, record, windows, is_open):
         """The last window that holds a record is the last to close, or one of the last."""
         return any(map(is_open, reversed(self.holding(record.time))))
+
+    def first_from(self, start, end):
+        found = (_edges(self, number) for number in count(self.near(max(start, end)).start))
+        places = (place for place in islice(found, MANY) if place is not None)
+        return next((place for place in places if place.start >= start and place.end > end), None)
 
     def next(self, place):
         number = self.numbers[place] + 1

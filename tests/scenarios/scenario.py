@@ -21,10 +21,11 @@ from slicing.stages.execution_plan import Aggregation, not_before
 from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
+from slicing.state.format.fingerprint import fingerprint_of
 from slicing.triggers.trigger import CHANGED, LATE, WAITING
 from slicing.windows.time.slices import FOREVER
 
-from . import coverage
+from . import changes, coverage
 from .expected import Call
 from .kind import MIXED, PARTIALS, RECORDS, Record, marked
 
@@ -57,7 +58,8 @@ class Scenario:
 
     `results` are names of `oracle.CASES`, or cases; `key` is the kind of the keys, `value` that of the values. Records
     `by_clock` have the greatest time that a clock has shown when they come. `tree` is that of all results, in place of
-    the one that is chosen. `judged=False` leaves out what is compared and checked, for runs that only measure.
+    the one that is chosen. `judged=False` leaves out what is compared and checked, for runs that only measure. `retain`
+    is in microseconds. Only a query that `adapts` may change its windows and results.
     """
 
     def __init__(
@@ -74,33 +76,55 @@ class Scenario:
         tree=None,
         value="bigint",
         judged=True,
+        retain=0,
+        adapts=False,
     ):
-        self.kind, self.trigger, self.grace, self.content, self.labels = kind, trigger, grace, content, labels
-        self.cases = [CASES[each] if isinstance(each, str) else each for each in results or kind.results]
-        self.family, self.families = kind.window.family, kind.window.family.families
+        self.trigger, self.content, self.labels, self.adapts = trigger, content, labels, adapts
         self.key, self.value, self.by_clock, self.tree, self.judged = key, value, by_clock, tree, judged
-        self.execution_plan = self._execution_plan()
+        self.define(kind, results or kind.results, grace, retain)
+        self.fine = self.merged = self.warm = -FOREVER  # instants of changes, as `changes` has them
+        self.since = [None] * len(self.cases)  # by result, the start of the first window that has it, if not all have
         self.stores = {label: store() for label in labels}
         self.heard = defaultdict(lambda: ([], []))  # by bucket, signals and values of records
-        self.fingerprint, self.process = FINGERPRINT, None
+        self.process = None
         self.call = Call(kind, trigger, grace, self._order, self._truth)
         self.watermark, self.seen = 0, Counter()
 
     # --- the query ---
+
+    def define(self, kind, results, grace, retain):
+        """Make the query of some windows and results."""
+        self.kind, self.grace, self.retain, self.names = kind, grace, retain, results
+        self.cases = [CASES[each] if isinstance(each, str) else each for each in results]
+        self.eager = [self._is_eager(at) for at in range(len(results))]
+        self.family, self.families = kind.window.family, kind.window.family.families
+        self.execution_plan = self._execution_plan()
+        self.fingerprint = replace(self._fingerprint() if self.adapts else FINGERPRINT, retain=retain)
+
+    def _fingerprint(self):
+        """What the state depends on; results are told apart by the names of their columns."""
+        plan = self.execution_plan
+        columns = [*map(str, self.names), *(f"more {at}" for at in range(len(self.shape.kernels)))]
+        bound = [[None if at < 0 else columns[at] for at in places] for places in self.arguments]
+        trees = [self._tree(each, family) for family in self.families for each in self.shape.kernels]
+        contents = ["windows" if tree == EAGER else PARTIALS for tree in trees[: len(bound)]]
+        fixed = support_of(self.kind.window).fixed(self.trigger, trees)
+        found = fingerprint_of(plan.shape, contents, bound, "1 over 1 shuffle partitions", adapt="allow", fixed=fixed)
+        return replace(found, trigger=tuple(self.trigger.stored))
 
     def _execution_plan(self, may_be_late=True):
         support = support_of(self.kind.window)
         aggregates = [self._aggregate(at, case) for at, case in enumerate(self.cases)]
         kernels = tuple(kernel(f"result{at}", each) for at, each in enumerate(aggregates))
         arguments = tuple(_argument(at, case) for at, case in enumerate(self.cases))
-        kernels, arguments = support.kernels(kernels, arguments, True)
+        kernels, self.arguments = support.kernels(kernels, arguments, True)
         self.shape = Shape(self.kind.window.family, (Field("key0", self.key),), kernels)
         trees = [self._tree(each, family) for family in self.families for each in kernels]
         values = [_kind(case.argument(self._array([])).type, self.value) for case in self.cases]
         values += ["bigint"] * (len(kernels) - len(values))
         fields = tuple(Field(f"v{at}", kind) for at, kind in enumerate(values))
         return support.execution_plan(
-            Aggregation(self.shape, support.trees(tuple(trees)), arguments, may_be_late, fields)
+            Aggregation(self.shape, support.trees(tuple(trees)), self.arguments, may_be_late, fields)
         )
 
     def _tree(self, kernel_, family):
@@ -118,11 +142,18 @@ class Scenario:
     def _order(self, record):
         """Partials are combined in the order of their slices; records are folded in the order in which they come."""
         if self.content != RECORDS and not self.kind.window.counts:
-            return int(self.kind.window.family.slice_at(record.time)), record.number
+            return int(self.family.slice_start(self.family.slice_at(record.time))), record.number
         return (record.number,)
 
-    def _truth(self, records):
-        return [case.truth(self._values(at, records)) for at, case in enumerate(self.cases)]
+    def _truth(self, records, place):
+        return [
+            case.truth(self._values(at, records)) if self.has(at, place.start) else None
+            for at, case in enumerate(self.cases)
+        ]
+
+    def has(self, at, start):
+        """Whether windows that begin at an instant have a result."""
+        return self.since[at] is None or start >= self.since[at]
 
     def _values(self, at, records):
         """What a result sees of the records of a window, which are in order; eager ones beside others go by number."""
@@ -237,7 +268,7 @@ class Scenario:
                 arriving[label] = [not_before(shipping, each, seen) for each in arriving[label]]
             self.late.append(bucket.accept(arriving[label]))
             revision = bucket.head.revision
-            rows = self.rows(bucket.close(at))
+            rows = self.rows(bucket.close(at), bucket.since)
             assert bucket.head.revision == revision + (not self.trigger.fires_once)
             assert not got.keys() & rows.keys(), "a key is in one bucket"
             got |= rows
@@ -253,7 +284,7 @@ class Scenario:
 
     def load(self, records, until, parts=1):
         """Begin with what a warm start reads of a history before a time, in microseconds, in some parts."""
-        first = support_of(self.kind.window).history_from(until, self.trigger)
+        first = support_of(self.kind.window).history_from(until, self.trigger, self.retain)
         records = [r for r in records if r[0] is not None and r[0] < until and (first is None or r[0] >= first)]
         size = len(records) // parts + 1
         for at in range(0, len(records) + 1, size):
@@ -262,11 +293,28 @@ class Scenario:
                 self.bucket(label).load(arriving[label], moment(until // 1000))
                 self.check(label)
         self.call.load(self.call.made(records), until)
+        self.warm = until
 
-    def change(self, trigger):
-        """Go on under another trigger from the next micro-batch on."""
+    def change(self, trigger=None, kind=None, results=None, grace=None, retain=None):
+        """Go on as another query from the next micro-batch on; what is refused changes nothing, and is raised.
+
+        The windows and results that are added begin with a window that the state names, if `changes` finds it right.
+        """
+        before, trigger = dict(vars(self)), trigger or self.trigger
         self.trigger = trigger
-        self.call.change(trigger)
+        if (kind, results, grace, retain) != (None,) * 4:
+            given = (kind, self.kind), (results, self.names), (grace, self.grace), (retain, self.retain)
+            try:
+                self.define(*(one if new is None else new for new, one in given))
+                first, self.since = changes.begun(self, before)
+            except Exception:
+                vars(self).update(before)
+                raise
+            if str(trigger) != str(before["trigger"]):
+                self.call.change(trigger)
+            self.call.adapt(self.kind, self.grace, first)
+        else:
+            self.call.change(trigger)
 
     def known(self, records, watermark=0, now=0):
         """What a micro-batch has to emit, by (kind, key, part, start, end); the stores may have it already."""
@@ -289,41 +337,56 @@ class Scenario:
             frames.close()
             store.text, store.pages = text, pages
 
-    def rows(self, frames):
+    def rows(self, frames, since=()):
         """Rows by (kind, key, part, start, end): the number of records and the results, and those that are replaced."""
         found = {}
         for frame in frames:
             family = self.families[frame.family]
             keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
             starts, ends = family.window_start(frame.windows).tolist(), frame.ends_by(family).tolist()
-            shown = self.results(frame) if frame.kind != "merged" else [None] * len(frame)
-            old = self.results(frame.old) if frame.old is not None else [None] * len(frame)
+            shown = self.results(frame, since, family) if frame.kind != "merged" else [()] * len(frame)
+            old = self.results(frame.old, since, family) if frame.old is not None else [None] * len(frame)
             for key, start, end, row, before in zip(keys, starts, ends, shown, old, strict=True):
+                if row is None:
+                    continue
                 place = frame.kind, key, frame.family, start, end
                 assert place not in found, "a row is emitted once in a micro-batch"
                 if frame.kind == "merged":
                     later = [p for p in found if p[1] == key and p[3] <= start and end <= p[4] and p[0] != "merged"]
                     assert not later, "what is taken back comes before what takes its place"
-                found[place] = row, before if before and before[0] else None
-            beside = self.beside(frame, keys, ends)
+                found[place] = row or None, before if before and before[0] else None
+            beside = self.beside(frame, keys, ends, since)
             assert not found.keys() & beside.keys(), "a window is in one row"
             found |= beside
         return found
 
-    def beside(self, frame, keys, ends):
+    def beside(self, frame, keys, ends, since):
         """The windows that are in the rows of others, as if they had rows of their own."""
         others, found = [at for at in range(len(self.families)) if at != frame.family], {}
         for at, (part, side) in enumerate(zip(others, frame.aligned, strict=False)):
-            starts = self.families[part].window_start(side.windows).tolist()
-            assert self.families[part].window_end(side.windows).tolist() == ends
-            old = self.results(frame.old.aligned[at]) if frame.old is not None else [None] * len(frame)
-            for key, start, end, row, before in zip(keys, starts, ends, self.results(side), old, strict=True):
+            own = self.families[part]
+            starts = own.window_start(side.windows).tolist()
+            assert own.window_end(side.windows).tolist() == ends
+            old = self.results(frame.old.aligned[at], since, own) if frame.old is not None else [None] * len(frame)
+            rows = self.results(side, since, own)
+            for key, start, end, row, before in zip(keys, starts, ends, rows, old, strict=True):
                 shown = {(frame.kind, key, part, start, end): (row, before if before and before[0] else None)}
-                found |= shown if row[0] else {}
+                found |= shown if row is not None and row[0] else {}
         return found
 
-    def results(self, frame):
-        return list(zip(frame.records.tolist(), *columns_of(self.shape, frame), strict=True))
+    def results(self, frame, since, family):
+        """The number of records and the results of each window, None if it lacks some of its records.
+
+        A result is null in windows that begin before the first one that has it, by `since`.
+        """
+        columns = columns_of(self.shape, frame)
+        starts = family.window_start(frame.windows).tolist()
+        for at, begin in enumerate(since):
+            if begin is not None:
+                columns[at] = [x if start >= begin else None for start, x in zip(starts, columns[at], strict=True)]
+        whole = [True] * len(frame) if frame.is_complete is None else frame.is_complete.tolist()
+        rows = zip(frame.records.tolist(), *columns, strict=True)
+        return [row if is_whole else None for row, is_whole in zip(rows, whole, strict=True)]
 
     def compare(self, got, wanted):
         assert got.keys() == wanted.keys(), (sorted(got.keys() - wanted.keys(), key=str), wanted.keys() - got.keys())
@@ -340,12 +403,17 @@ class Scenario:
 
     def assert_row(self, row, records, place):
         """The number of records, then the results of what is known of their values; of counted ones their times."""
+        begins = FOREVER if len(place) == 2 else place[-2]  # late rows have the results of their own records
         # Where time decides on windows, an engine counts the new records only, of windows that are open.
         assert row[0] == len(records) or (place[0] != "final" and not self.kind.counts_all), place
         if self.kind.window.counts:
             times = [record.time for record in records]
             assert row[-1] == (min(times), max(times)), place
         for at, case in enumerate(self.cases):
+            if not self.has(at, begins):
+                assert row[1 + at] is None, place
+                self.seen["null"] += 1
+                continue
             known = self._values(at, records)
             assert_row((len(known), row[1 + at]), known, [case], place)
 
@@ -436,6 +504,8 @@ class Scenario:
         asks, window = self.trigger.asks, self.kind.window
         if not window.by_time:
             return window.ttl is not None and WAITING not in asks  # what forgotten keys waited for goes later
+        if self.retain and not self.kind.is_endless:
+            return False  # retained slices leave when a window closes, and none comes after the last one
         # The last window of all is kept to be compared with, or for late records: none comes after it.
         return self.kind.is_endless or not asks & {CHANGED, LATE}
 

@@ -22,6 +22,13 @@ class Days(Numbered):
         end = instant(zone, day * 24 + (step + 1) * hours) if hours else instant(zone, (day + days) * 24)
         return Place(start, end)
 
+    def other(self, rng):
+        """Windows of whole local days."""
+        days = rng.choice([2, 3, 5])
+        zone = self.spec[0]
+        window = hopping(f"{days} days", "1 day", zone=zone.key)
+        return Days(window, self.begin, self.step, 24 * days * HOUR, (zone, days, None))
+
     def near(self, time):
         _, days, hours = self.spec
         day, steps = time // (24 * HOUR), 24 // hours if hours else 1

@@ -1,0 +1,173 @@
+"""Chains of live changes, lookups and histories in any order, of every kind under every trigger, against the records.
+
+::
+
+    history | records | change | records | lookup | change | records | a process is lost | records ...
+"""
+
+import random
+from collections import Counter
+
+import pytest
+from scenarios.changes import has_edges_of
+from scenarios.kind import MIXED, PARTIALS, RECORDS
+from scenarios.kinds import KINDS
+from scenarios.kinds.calendar import DaysByEnd
+from scenarios.kinds.even import Even
+from scenarios.kinds.several import several
+from scenarios.lookups import Lookups
+from scenarios.scenario import Process, Scenario
+from scenarios.streams import stream
+from test_scenarios import TRIGGERS, allowed, for_seeds, in_turns
+
+from slicing.errors import StateMismatch
+from slicing.triggers.trigger import CHANGED, WAITING
+from slicing.windows.families.family import TAILED
+
+CHAINS = list(allowed())
+RESULTS = ("sum", "highest", "rows", "most", "parity", "joined")
+COMPARED = ("sum", "highest", "most", "parity")
+EXCHANGED = ("close", "corrections", "old", "discarding", "update", "newest"), ("change", "change, drained")
+"""Triggers that may take the place of one another."""
+
+
+class Chain:
+    """A scenario that changes: to windows over its edges, other results, triggers, grace, `retain`."""
+
+    def __init__(self, rng, kind, content, trigger):
+        self.rng, self.origin, self.trigger = rng, KINDS[kind](rng), trigger
+        self.pool = {repr(part.window): part for part in self.origin.parts}
+        others = [self.origin.other(rng) for _ in range(3)] if self.origin.timed else []
+        if kind == "side by side":
+            others = [Even.of(rng.randrange(1, 30), 1) for _ in range(3)]
+        self.pool |= {repr(each.window): each for each in others if each is not None}
+        self.fixed = (MIXED, RECORDS) if self.origin.window.counts else (MIXED,)  # results depend on their places
+        self.content = content
+        self.made = Scenario(
+            self.origin, TRIGGERS[trigger], self.grace(trigger), content, self.results(trigger, content),
+            retain=self.retain(self.origin), adapts=True,
+        )  # fmt: skip
+        self.made.process = Process(rng, rng.choice(["nothing", "some", "all"]))
+
+    def grace(self, trigger):
+        some = [max(1000, each // 1000 * 1000) for each in (self.origin.step, self.origin.reach)]
+        return self.rng.choice(some if TRIGGERS[trigger].fires_late else [0, *some])
+
+    def retain(self, kind):
+        """How long slices are retained; those that are merged for a tail, and pages of windows, are not."""
+        tails = any(part.window.family.assembled == TAILED for part in kind.parts)
+        may = kind.timed and self.content == PARTIALS and not tails
+        return self.rng.choice([0, 0, 2, 5]) * self.origin.reach if may else 0
+
+    def results(self, trigger, content=None):
+        if content == MIXED:
+            return ("joined", "joined", "sum")
+        of = COMPARED if CHANGED in TRIGGERS[trigger].asks else RESULTS
+        return tuple(self.rng.sample(of, self.rng.choice([1, 2, 3])))
+
+    def windows(self):
+        """Some windows, and whether they are in one row."""
+        if not self.origin.timed:
+            return self.origin
+        left_out = isinstance(self.origin.parts[0], DaysByEnd)  # which are said for wide rows only
+        least = 2 if left_out else 1
+        chosen = self.rng.sample(list(self.pool.values()), self.rng.randint(least, min(3, len(self.pool))))
+        wide = self.origin.window.wide and len(chosen) > 1 and (left_out or self.rng.random() < 0.8)
+        reach = max(each.reach for each in chosen)
+        return several(*chosen, reach=reach, wide=wide) if len(chosen) > 1 else chosen[0]
+
+    def change(self):
+        """Another query; what is refused is said by the rules, and leaves all as it is."""
+        rng, made = self.rng, self.made
+        if made.store.text is None:
+            return  # nothing is there that changes
+        kind = self.windows() if rng.random() < 0.7 else made.kind
+        alike = next((some for some in EXCHANGED if self.trigger in some), [self.trigger])
+        trigger = rng.choice(alike) if rng.random() < 0.3 else self.trigger
+        if not kind.allows(TRIGGERS[trigger]):
+            trigger = self.trigger
+        # A record that waits no longer, as its windows have closed, may be stored still, and waits in longer windows.
+        is_longer = WAITING in TRIGGERS[trigger].asks and kind.reach > made.kind.reach
+        if is_longer or not kind.allows(TRIGGERS[trigger]):
+            return
+        compares = CHANGED in TRIGGERS[trigger].asks
+        results = made.names
+        if made.content not in self.fixed and (rng.random() < 0.5 or (compares and not {*results} <= {*COMPARED})):
+            results = self.results(trigger)
+        grace = self.grace(trigger) if rng.random() < 0.3 or TRIGGERS[trigger].fires_late else made.grace
+        why = refused(made, self.origin, kind, TRIGGERS[trigger], results)
+        wanted = TRIGGERS[trigger], kind, results, grace, self.retain(kind)
+        if why:
+            state = made.store.text
+            with pytest.raises(StateMismatch):
+                made.change(*wanted)
+            assert made.store.text == state
+            made.seen["refused"] += 1
+        else:
+            made.change(*wanted)
+            self.trigger = trigger
+            made.seen["changed"] += 1
+
+
+def refused(made, origin, kind, trigger, results):
+    """Why a change is refused, by the rules of the documentation; "" if it is not."""
+    held, wanted = ({repr(part.window) for part in each.parts} for each in (made.kind, kind))
+    added = [each for each in results if each not in made.names]
+    once = trigger.fires_once and trigger.asks == TRIGGERS["close"].asks
+    if wanted != held and kind.window.wide and not (once and made.content == PARTIALS):
+        return "windows of wide rows"
+    if wanted != held and not has_edges_of(origin, kind):
+        return "edges"
+    if wanted - held and made.family.has_gaps:
+        return "gaps"
+    if added and not (made.kind.window.closes and made.kind.window.by_time):
+        return "added"
+    return ""
+
+
+def run(rng, kind, content, trigger, batches):
+    """A random chain; what was seen of it."""
+    chain = Chain(rng, kind, content, trigger)
+    made = chain.made
+    lookups = Lookups(made)
+    for records, watermark, now in stream(rng, made.kind, batches=batches):
+        if rng.random() < 0.25:
+            chain.change()
+        if rng.random() < 0.1:
+            made.fail(records, watermark, now, rng.choice([0, 1, 1000]))
+        made.step(records, watermark, now, partitions=rng.choice([1, 2]))
+        if rng.random() < 0.3:
+            lookups.check(rng)
+    made.drain()
+    return made.seen
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("kind", "content", "trigger"), list(in_turns(3)))
+def test_chains_are_as_the_records_say(kind, content, trigger, monkeypatch):
+    for_seeds(
+        f"chains {kind} {content} {trigger}",
+        range(1),
+        monkeypatch,
+        lambda rng: run(rng, kind, content, trigger, 10 if content == PARTIALS else 6),
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "content", "trigger"), CHAINS)
+def test_more_chains_are_as_the_records_say(kind, content, trigger, monkeypatch):
+    for_seeds(
+        f"more chains {kind} {content} {trigger}",
+        range(4),
+        monkeypatch,
+        lambda rng: run(rng, kind, content, trigger, 24),
+    )
+
+
+def test_chains_find_what_they_are_for():
+    """Changes and refusals, results that are null for a while, windows that are whole and some that are not."""
+    seen = Counter()
+    for kind in ("hopping", "tail", "side by side", "hopping, gaps"):
+        seen += run(random.Random(f"seen {kind}"), kind, PARTIALS, "close", 24)
+    wanted = ("changed", "refused", "null", "looked up", "looked up, other", "whole", "not whole", "final")
+    assert min(seen[each] for each in wanted) > 1, seen
