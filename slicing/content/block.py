@@ -113,9 +113,9 @@ class Shape:
 class Block:
     """Partials of (slice, key): row i belongs to slice `index[i]` and to the key in row `keys[i]` of `names`.
 
-    Slices are numbered by the family of the shape. For sessions and sliding windows the number is the time of the row, in
-    microseconds and in units; for count windows it is a slice of the key. Totals of keys have the clock of their last
-    record instead.
+    Slices are numbered by the family of the shape. For sessions and sliding windows the number is the time of the row,
+    in microseconds and in units; for count windows it is a slice of the key. Totals of keys have the clock of their
+    last record instead.
 
     `index`, `keys` and `records` (record counts) are `int64[n]`. `partials` has a list of arrays for each kernel, and
     `dictionaries` has the dictionary of each kernel, None if it has none.
