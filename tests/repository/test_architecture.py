@@ -65,7 +65,6 @@ INSIDE = {
     ),
     "slicing.state": (
         {"slicing.state.store", "slicing.state.bucket_cache", "slicing.state.format"},
-        {"slicing.state.generations"},
         {"slicing.state.pages"},
         {"slicing.state.lists", "slicing.state.slice_groups"},
         {"slicing.state.ledger", "slicing.state.instants"},

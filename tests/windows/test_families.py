@@ -24,7 +24,6 @@ from slicing.windows.families.timed import (
     calendar_cumulating,
     calendar_hopping,
     calendar_tailed,
-    cumulating,
     cumulating_family,
     hopping_family,
     tailed_family,
@@ -51,6 +50,10 @@ def micros(instant):
 
 def at(year, month, day, hour=0, minute=0, zone="UTC"):
     return micros(datetime(year, month, day, hour, minute, tzinfo=ZoneInfo(zone)))
+
+
+def cumulating(size, step, offset=0):
+    return Cumulating(Every(size, offset), Every(step, offset))
 
 
 class TradingDays:
@@ -513,7 +516,7 @@ REFUSED = {
         lambda: Cumulating(Every(DAY), Local("hour", 1, BERLIN)),
         "begin and end where a `step` does",
     ),
-    "a part of a step": (lambda: cumulating(10, 3), "multiple of `step`"),
+    "a part of a step": (lambda: cumulating_family("10 seconds", "3 seconds"), "multiple of `step`"),
     "lists of two lengths": (lambda: by_edges([1, 2], [3]), "must be as many: .*got 2 and 1"),
     "a list and none": (lambda: by_edges([1, 2], Every(5)), "got 2 and no list"),
     "ends before starts": (lambda: by_edges([1, 5], [2, 4]), "window 1 would be \\[5, 4\\)"),

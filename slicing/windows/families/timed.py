@@ -118,7 +118,7 @@ def cumulating_family(
     if whole % part:
         raise InvalidValue("`size` must be a multiple of ", _STEP, f"; got {show(whole)} and {show(part)}.")
     shift = _shift(offset, whole, "size")
-    return cumulating(whole, part, shift)
+    return Cumulating(Every(whole, shift), Every(part, shift))
 
 
 def _are_positive(*lengths: tuple[str, int, Duration]) -> None:
@@ -137,16 +137,6 @@ def _shift(offset: Duration | int, length: int, name: str) -> int:
             " makes the same windows.",
         )
     return shift
-
-
-def cumulating(size: int, step: int, offset: int = 0) -> Cumulating:
-    """Return windows `[offset + k * size, offset + k * size + i * step)` for i = 1 .. size / step; in microseconds.
-
-    Raises InvalidValue if `size` is not a multiple of `step`, or one of them is not positive.
-    """
-    if min(size, step) <= 0 or size % step:
-        raise InvalidValue(f"`size` must be a multiple of `step`, both positive; got {size} us and {step} us.")
-    return Cumulating(Every(size, offset), Every(step, offset))
 
 
 def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
