@@ -13,14 +13,20 @@ Windows are numbered in the order in which they end: by their family, or, for se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Self, TypeVar
 
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.content.block import Block
+from slicing.assembly.assembling import without_repeats
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape
+from slicing.engines.wide_rows import hidden, of_something
 from slicing.state.format.header import FamilyState
+from slicing.state.format.list_names import of_family
+from slicing.state.pages import Pages
 from slicing.triggers.lateness import is_late
 from slicing.triggers.required_delay import NO_ENDS, FirstEnds
 from slicing.windows.families.family import Family, emitted_before
@@ -71,12 +77,40 @@ class Progress:
 
 
 class FamilyProgress(Progress):
-    """The progress of a family of windows; `compares` tells whether each window is compared with the previous one."""
+    """The progress of a family of windows, and how its rows are emitted. `number` is the position of the family.
 
-    def __init__(self, family: Family, state: FamilyState, wait: int, grace: int, is_new: bool, compares: bool):
-        super().__init__(state, family.first_open, wait, grace, is_new)
-        self.family, self.compares = family, compares
+    `compares` tells whether each window is compared with the previous one. The windows of `aligned_families` are not
+    longer; their results are in the wide rows of this family.
+    """
+
+    def __init__(self, number: int, shape: Shape, pages: Pages, wait: int, grace: int, compares: bool):
+        super().__init__(pages.head.families[number], shape.family.first_open, wait, grace, pages.is_new)
+        self.number, self.shape, self.family, self.compares = number, shape, shape.family, compares
+        self.prefix = of_family(self.state.id)
         self.by_end = False  # whether windows are told apart by their ends alone
+        self.aligned_families: Sequence[Self] = ()
+        self.primary: Family | None = None  # the primary family of its wide rows
+
+    def put_aligned(self, others: Sequence[Self]) -> None:
+        """Emit the results of other families in the wide rows of this one."""
+        self.aligned_families, self.by_end = others, True
+        for each in others:
+            each.primary, each.by_end = self.family, True
+
+    def aligned(self, windows: Array) -> Array:
+        """Return the windows of this family that end with some windows of its primary family."""
+        assert self.primary is not None
+        return self.family.first_open(self.primary.window_end(windows) - 1)
+
+    def emitted(self, frames: Iterator[Windows]) -> Iterator[Windows]:
+        """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
+        frames = without_repeats(self.family, frames, by_end=self.by_end)
+        aligned = [each.state for each in self.aligned_families]
+        for frame in of_something(hidden(frame, self.state, aligned) for frame in frames):
+            yield self._numbered(frame) if self.number else frame
+
+    def _numbered(self, frame: Windows) -> Windows:
+        return replace(frame, family=self.number, old=frame.old and replace(frame.old, family=self.number))
 
     def lateness_instants(self, watermark: int) -> list[int]:
         """Return the instants after which open and accepting windows end; none without a watermark."""
@@ -128,16 +162,7 @@ def first_ends(families: Sequence[FamilyProgress], index: Array, records: Array)
     return FirstEnds(ends, np.add.reduceat(records, starts))
 
 
-class Aligned(Protocol):
-    """The interface of a family of aligned windows."""
-
-    family: Family
-
-    def put_aligned(self, others: Sequence[Any]) -> None:
-        """Make this family the primary one: its rows are wide rows, with the aligned windows of `others`."""
-
-
-OfFamily = TypeVar("OfFamily", bound=Aligned)
+OfFamily = TypeVar("OfFamily", bound=FamilyProgress)
 
 
 def led(families: Sequence[OfFamily]) -> list[OfFamily]:

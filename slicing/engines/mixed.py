@@ -11,7 +11,7 @@ one header::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -21,9 +21,8 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.records import Records
 from slicing.engines.eager.bucket import late_records
-from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
+from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.sliced.bucket import SlicedBucket
-from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.lookups import SliceLookup
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -31,7 +30,7 @@ from slicing.state.format.list_names import WINDOW
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, RefusedRows
-from slicing.triggers.panes import Panes
+from slicing.triggers.panes import ALL
 from slicing.triggers.trigger import Trigger
 
 Item = TypeVar("Item")
@@ -53,8 +52,9 @@ class Split:
         """The positions of the aggregates that follow the eager plan."""
         return tuple(i for i, tree in enumerate(self.trees) if tree == EAGER)
 
-    def join(self, frame: Windows, filled: Windows) -> Windows:
-        """Return the windows with all aggregates: `frame` has the sliced ones, `filled` the eager ones."""
+    def joined(self, frame: Windows, pages: WindowPages, seen: str = ALL) -> Windows:
+        """Return a frame of the sliced aggregates with those of the eager ones, from the pages of its family."""
+        filled = pages.filled(frame, partial(pages.read, seen=seen))
         return replace(
             frame,
             partials=self._in_order(frame.partials, filled.partials),
@@ -64,21 +64,6 @@ class Split:
     def _in_order(self, sliced: Sequence[Item], eager: Sequence[Item]) -> list[Item]:
         at: Mapping[int, Item] = dict(zip(self.sliced, sliced, strict=True)) | dict(zip(self.eager, eager, strict=True))
         return [at[i] for i in range(len(at))]
-
-
-def joined(
-    split: Split, frame: Windows, pages: WindowPages, aligned: Sequence[WindowPages] = (), page_of: PageOf = PAGE
-) -> Windows:
-    """Return a frame of the sliced aggregates with the partials of the eager ones, from the pages of its family.
-
-    `aligned` has the pages of the aligned families.
-    """
-    filled = pages.filled(frame, lambda window: page_of(pages, window))
-    old = frame.old and joined(split, frame.old, pages, aligned, WindowPages.before)
-    sides = zip(frame.aligned, aligned, strict=True)
-    return replace(
-        split.join(frame, filled), old=old, aligned=tuple(joined(split, *side, page_of=page_of) for side in sides)
-    )
 
 
 class MixedBucket(SlicedBucket):
@@ -110,8 +95,8 @@ class MixedBucket(SlicedBucket):
             for each in self.families
         ]
         self.others = tuple(f"{each.prefix}{WINDOW} " for each in self.families)
-        for each in self.families:
-            each.compared, each.whole = shape.over(each.family), partial(self._whole, each)
+        for each, pages in zip(self.families, self.windows, strict=True):
+            each.compared, each.join = shape.over(each.family), partial(self._joined, pages)
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block | Records]) -> Late[list[Records]]:  # type: ignore[override]
@@ -143,54 +128,16 @@ class MixedBucket(SlicedBucket):
                 if isinstance(records, Records):
                     pages.add(records, each.state.retained_from, each.state.retained_from)
 
-    def touched(self) -> Panes:
-        """Return the open windows that hold a new row, with all aggregates."""
-        return super().touched().mapped(self._joined)
-
-    def newest(self) -> Panes:
-        """Return the latest windows, with all aggregates."""
-        return super().newest().mapped(self._joined)
-
-    def closing(self) -> Panes:
-        """Return the windows that close, with all aggregates."""
-        return super().closing().mapped(self._joined)
-
-    def late(self) -> Panes:
-        """Return the windows that have fired and hold a new row, with all aggregates."""
-        late = super().late()
-        return Panes(
-            late.mapped(self._joined).results,
-            late.mapped(self._joined).replacing,
-            late.mapped(lambda frames: self._joined(frames, WindowPages.alone)).alone,
-        )
+    def _joined(self, pages: WindowPages, frame: Windows, seen: str) -> Windows:
+        return self.split.joined(frame, pages, seen)
 
     def _looked_up(self, at: SliceLookup) -> Iterator[Windows]:
-        return self._joined(super()._looked_up(at))
+        return (self.families[frame.family].joined(frame) for frame in super()._looked_up(at))
 
     @property
     def _looked_up_from(self) -> list[int]:
         """The first accepting window of each family: the pages of earlier windows lack later records."""
         return [each.state.first_accepting for each in self.families]
-
-    def _waiting(self, marks: Block) -> Panes:
-        return super()._waiting(marks).mapped(self._joined)
-
-    def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:
-        panes = super()._panes_of(each)
-        return lambda marks: panes(marks).mapped(self._joined)
-
-    # `on_change` compares all results, so frames are joined before they are compared.
-
-    def _whole(self, progress: FamilyWindows, frame: Windows, rows: Block) -> Windows:
-        """Return a frame and its aligned ones with the partials of all aggregates."""
-        return self._join(progress, progress.complete(frame, rows), PAGE)
-
-    def _joined(self, frames: Iterator[Windows], page_of: PageOf = PAGE) -> Iterator[Windows]:
-        return (self._join(self.families[frame.family], frame, page_of) for frame in frames)
-
-    def _join(self, progress: FamilyWindows, frame: Windows, page_of: PageOf) -> Windows:
-        aligned = [self.windows[each.number] for each in progress.aligned_families]
-        return joined(self.split, frame, self.windows[progress.number], aligned, page_of)
 
     def _forget_other_triggers(self) -> None:
         for each, pages in zip(self.families, self.windows, strict=True):

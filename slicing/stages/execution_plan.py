@@ -20,7 +20,7 @@ from slicing.engines.bounded import all_frames, frames_of_records
 from slicing.engines.bucket import OpenBucket
 from slicing.engines.eager.bucket import EagerBucket, all_windows, in_memory
 from slicing.engines.eager.window_pages import WindowPages
-from slicing.engines.mixed import MixedBucket, Split, joined
+from slicing.engines.mixed import MixedBucket, Split
 from slicing.engines.recut import recut
 from slicing.engines.shared import FieldGroups, shared_fields
 from slicing.engines.sliced.bucket import SlicedBucket
@@ -299,7 +299,8 @@ class Mixed(_OverRecords):
 
     def _join(self, frame: Windows, pages: Sequence[WindowPages]) -> Windows:
         others = [each for number, each in enumerate(pages) if number != frame.family]
-        return joined(self._split, frame, pages[frame.family], others if self.wide else ())
+        aligned = tuple(map(self._split.joined, frame.aligned, others))
+        return replace(self._split.joined(frame, pages[frame.family]), aligned=aligned)
 
     @property
     def _split(self) -> Split:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+ALL, BEFORE, NEW = "all", "before", "new"
+"""The records of a result: all of a window, those before this micro-batch, or the new ones alone."""
+
 Frames = Callable[[], Iterator[Any]]
 """A function that yields windows in frames of bounded size, read lazily."""
 

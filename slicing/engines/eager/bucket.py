@@ -33,7 +33,7 @@ from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore, Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, RefusedRows, is_late
-from slicing.triggers.panes import Panes
+from slicing.triggers.panes import NEW, Panes
 from slicing.triggers.required_delay import joined
 from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
@@ -151,9 +151,7 @@ class EagerBucket(Bucket):
             lambda: self._each(lambda each: each.fired_again(self.new, with_old=False)),
             lambda: self._each(lambda each: each.fired_again(self.new, with_old=True)),
             lambda: self._each(
-                lambda each: each.touched(
-                    self.new, each.state.first_accepting, each.state.next_to_fire, WindowPages.alone
-                )
+                lambda each: each.touched(self.new, each.state.first_accepting, each.state.next_to_fire, NEW)
             ),
         )
 

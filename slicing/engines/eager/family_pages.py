@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.arrays import Array
-from slicing.assembly.assembling import without_repeats
 from slicing.assembly.comparing import differing, result_codes
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, encode_keys
 from slicing.content.marks import of_keys, without_keys
 from slicing.content.records import Records
 from slicing.engines.eager.newest import NewestSlices
-from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
+from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.lateness import FamilyProgress
 from slicing.engines.looking import Look
-from slicing.state.format.list_names import of_family
 from slicing.state.pages import Pages
 from slicing.triggers.accumulation import Accumulation
-from slicing.windows.families.family import Family, emitted_before, emitted_from
+from slicing.triggers.panes import ALL, BEFORE
+from slicing.windows.families.family import emitted_before, emitted_from
 
 
 class FamilyPages(FamilyProgress):
@@ -42,40 +41,30 @@ class FamilyPages(FamilyProgress):
         compares: bool,
         mode: Accumulation,
     ):
-        super().__init__(shape.family, pages.head.families[number], wait, grace, pages.is_new, compares)
-        self.number, self.shape = number, shape
-        prefix = of_family(self.state.id)
-        self.windows = WindowPages(shape, arguments, pages, prefix, mode)
-        self.newest = NewestSlices(shape, pages, self.windows, prefix)
-        self.aligned_families: Sequence[FamilyPages] = ()
-        self.primary: Family | None = None  # the primary family of its wide rows
+        super().__init__(number, shape, pages, wait, grace, compares)
+        self.windows = WindowPages(shape, arguments, pages, self.prefix, mode)
+        self.newest = NewestSlices(shape, pages, self.windows, self.prefix)
         self._purged: list[Block] = []
-
-    def put_aligned(self, others: Sequence[FamilyPages]) -> None:
-        """Emit the results of other families in the wide rows of this one."""
-        self.aligned_families, self.by_end = others, True
-        for each in others:
-            each.primary, each.by_end = self.family, True
 
     def add(self, records: Records) -> None:
         """Fold records into the windows that accept them."""
         self.windows.add(records, self.state.first_accepting, self.state.next_to_fire)
 
-    def touched(self, marks: Block, first: int, end: int, page_of: PageOf = PAGE) -> Iterator[Windows]:
+    def touched(self, marks: Block, first: int, end: int, seen: str = ALL) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` that hold a row of `marks`, for the keys of these rows."""
         low, high = self.family.first_window(marks.index), self.family.last_window(marks.index)
         for window in self.windows.held():
             inside = np.flatnonzero((low <= window) & (window <= high)) if first <= window < end else low[:0]
             if len(inside):
-                page = of_keys(page_of(self.windows, window), marks.take(inside))
-                yield self.complete(as_windows(page), page_of)
+                page = of_keys(self.windows.read(window, seen), marks.take(inside))
+                yield self.complete(as_windows(page), seen)
 
     def fired_again(self, marks: Block, with_old: bool) -> Iterator[Windows]:
         """Yield the fired windows that hold a row of `marks`; `with_old` adds their results before this micro-batch."""
         for frame in self.touched(marks, self.state.first_accepting, self.state.next_to_fire):
             old = None
             if with_old:
-                old = self.complete(self.windows.filled(frame, self.windows.before), WindowPages.before)
+                old = self.complete(self.windows.filled(frame, partial(self.windows.read, seen=BEFORE)), BEFORE)
             yield replace(frame, old=old)
 
     def purge(self, pairs: Block) -> None:
@@ -86,7 +75,7 @@ class FamilyPages(FamilyProgress):
         """Drop the records of the noted pairs from the pages of their windows."""
         for pairs in self._purged:
             for window in np.unique(pairs.index).tolist():
-                page, gone = self.windows.page(window), pairs.take(np.flatnonzero(pairs.index == window))
+                page, gone = self.windows.read(window), pairs.take(np.flatnonzero(pairs.index == window))
                 self.windows.put(window, without_keys(page, gone))
 
     def note(self, marks: Block) -> None:
@@ -109,7 +98,7 @@ class FamilyPages(FamilyProgress):
             [window for window in self.windows.held() if window >= self.state.first_accepting], dtype=np.int64
         )
         for window in held[asked.starting(self.family.window_start(held))].tolist():
-            page = asked.of_keys(self.windows.page(window))
+            page = asked.of_keys(self.windows.read(window))
             if len(page):
                 yield self.complete(as_windows(page))
 
@@ -117,38 +106,29 @@ class FamilyPages(FamilyProgress):
         """Yield the windows that close."""
         for window in self.windows.held():
             if self.first <= window < self.end:
-                yield self.complete(as_windows(self.windows.page(window)))
+                yield self.complete(as_windows(self.windows.read(window)))
 
     def changed(self, tombstones: bool) -> Iterator[Windows]:
         """Yield the windows that close, for the keys whose result differs from that of the previous window."""
         held = self.windows.held()
         after = emitted_from(self.family, np.array(held, dtype=np.int64) + 1, self.by_end).tolist()
         for window in sorted({w for w in (*held, *after) if self.first <= w < self.end}):
-            pages = {at: self.windows.page(at) for at in (emitted_before(self.family, window, self.by_end), window)}
+            pages = {at: self.windows.read(at) for at in (emitted_before(self.family, window, self.by_end), window)}
             _, names = encode_keys(pa.concat_tables([page.names for page in pages.values()]))
             before, there = (self.complete(self.windows.filled(_places(names, at), pages.__getitem__)) for at in pages)
             now, previous = result_codes(self.shape, [there, before])
             yield from differing(there, now, previous, tombstones)
 
-    def complete(self, frame: Windows, page_of: PageOf = PAGE) -> Windows:
+    def complete(self, frame: Windows, seen: str = ALL) -> Windows:
         """Return a frame with its aligned windows."""
         if not self.aligned_families:
             return frame
-        return replace(frame, aligned=tuple(each.filled(frame, page_of) for each in self.aligned_families))
+        return replace(frame, aligned=tuple(each.filled(frame, seen) for each in self.aligned_families))
 
-    def filled(self, frame: Windows, page_of: PageOf) -> Windows:
+    def filled(self, frame: Windows, seen: str) -> Windows:
         """Return the windows of this family that are aligned with those of a frame, for the same keys."""
-        assert self.primary is not None
-        windows: Array = self.family.first_open(self.primary.window_end(frame.windows) - 1)
-        return self.windows.filled(replace(frame, windows=windows, aligned=()), lambda at: page_of(self.windows, at))
-
-    def emitted(self, frames: Iterator[Windows]) -> Iterator[Windows]:
-        """Yield the frames of this family as they are emitted: without repeated windows, and with its number."""
-        for frame in without_repeats(self.family, frames, by_end=self.by_end):
-            yield self._numbered(frame) if self.number else frame
-
-    def _numbered(self, frame: Windows) -> Windows:
-        return replace(frame, family=self.number, old=frame.old and replace(frame.old, family=self.number))
+        windows = self.aligned(frame.windows)
+        return self.windows.filled(replace(frame, windows=windows, aligned=()), partial(self.windows.read, seen=seen))
 
     def retire(self) -> None:
         """Remove the pages that no window needs, after the windows that close have fired."""

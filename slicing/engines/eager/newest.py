@@ -76,7 +76,7 @@ class NewestSlices:
         found = [empty(self.shape)]
         for window in self.windows.held():
             if window >= first_accepting:
-                page = without_partials(self.windows.page(window))
+                page = without_partials(self.windows.read(window))
                 found.append(replace(page, index=np.full(len(page), self.family.first_slice(window))))
                 found.append(self._later(window, page))
         return fold(self.shape, found)

@@ -18,6 +18,7 @@ from slicing.state.format.list_names import WINDOW
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.triggers.accumulation import ACCUMULATING, Accumulation
+from slicing.triggers.panes import ALL, BEFORE, NEW
 
 
 class WindowPages:
@@ -37,28 +38,25 @@ class WindowPages:
         self.shape, self.family, self.arguments = shape, shape.family, arguments
         self.nodes = PageLists(pages, prefix + WINDOW, shape)
         self.mode = mode
-        self._before: dict[int, Block] = {}
-        self._alone: dict[int, Block] = {}
+        self._seen: dict[str, dict[int, Block]] = {ALL: {}, BEFORE: {}, NEW: {}}
 
     def held(self) -> list[int]:
         """Return the windows that have a page, in ascending order."""
         return sorted(map(int, self.nodes.names()))
 
-    def page(self, window: int) -> Block:
-        """Return the partials of a window, an empty block if it has no page."""
-        return self.nodes.load(str(window)) or empty(self.shape)
+    def read(self, window: int, seen: str = ALL) -> Block:
+        """Return the partials of a window, an empty block if it has none.
+
+        BEFORE and NEW are for windows that have fired, as far as the accumulation mode needs these.
+        """
+        found = self._seen[seen].get(window)
+        if found is None and seen != NEW:
+            found = self.nodes.load(str(window))
+        return found or empty(self.shape)
 
     def put(self, window: int, page: Block) -> None:
         """Replace the page of a window."""
         self.nodes.save(str(window), page)
-
-    def before(self, window: int) -> Block:
-        """Return the partials of a window that has fired, without the records of this micro-batch."""
-        return self._before[window] if window in self._before else self.page(window)
-
-    def alone(self, window: int) -> Block:
-        """Return the partials of the new records alone, for a window that has fired."""
-        return self._alone.get(window) or empty(self.shape)
 
     def add(self, records: Records, first_accepting: int, next_to_fire: int) -> None:
         """Fold records into the windows from `first_accepting` on that cover them.
@@ -86,13 +84,14 @@ class WindowPages:
         return sorted(found)
 
     def _fold(self, window: int, records: Records, fired: bool) -> None:
-        page = self.page(window)
+        page = self.read(window)
         if fired:
-            self.mode.note(partial(self._before.setdefault, window, page), partial(self._add_alone, window, records))
+            before = partial(self._seen[BEFORE].setdefault, window, page)
+            self.mode.note(before, partial(self._add_alone, window, records))
         self.nodes.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
 
     def _add_alone(self, window: int, records: Records) -> None:
-        self._alone[window] = fold_onto(self.shape, self.alone(window), window, records, self.arguments)
+        self._seen[NEW][window] = fold_onto(self.shape, self.read(window, NEW), window, records, self.arguments)
 
     def filled(self, frame: Windows, page_of: Callable[[int], Block]) -> Windows:
         """Return the windows of a frame with the partials of their pages; each page is read once.
@@ -116,8 +115,3 @@ class WindowPages:
             for column, items in zip(columns, held, strict=True):
                 column[at] = items
         return replace(frame, records=records, partials=partials, dictionaries=there.dictionaries, old=None)
-
-
-PageOf = Callable[[WindowPages, int], Block]
-PAGE: PageOf = WindowPages.page
-"""Returns the current page of a window."""

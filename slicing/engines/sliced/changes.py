@@ -89,7 +89,7 @@ class Changes:
         self, progress: FamilyWindows, rows: Block, seen: Block, keys: Array, windows: Array, first: int
     ) -> Iterator[Windows]:
         """Yield the windows that differ from the one before them; `seen` has the rows of the window before `first`."""
-        shape, whole, some = progress.shape, progress.whole, np.unique(keys)
+        shape, whole, some = progress.shape, progress.complete, np.unique(keys)
         before = np.full(len(some), emitted_before(progress.family, first, progress.by_end))
         there = whole(lookup(shape, rows, keys, windows), rows)
         now, last = result_codes(progress.compared, [there, whole(lookup(shape, seen, some, before), seen)])

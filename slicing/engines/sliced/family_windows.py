@@ -20,7 +20,6 @@ from itertools import chain
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.assembling import without_repeats
 from slicing.assembly.partitions import InOrder
 from slicing.assembly.ranges.point_lookups import lookup
 from slicing.assembly.results import FRAME_ROWS, Windows
@@ -33,11 +32,11 @@ from slicing.engines.sliced.running_totals import RunningClose
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.tailed_close import TailedClose
 from slicing.engines.sliced.touching import as_marks, touched
-from slicing.engines.wide_rows import hidden, of_something
 from slicing.state.bucket_cache import around
-from slicing.state.format.list_names import LATE, ROWS, TREES, of_family
+from slicing.state.format.list_names import LATE, ROWS, TREES
 from slicing.state.lists import PageLists
-from slicing.windows.families.family import RUNNING, RUNS, TAILED, Family, emitted_from
+from slicing.triggers.panes import ALL
+from slicing.windows.families.family import RUNNING, RUNS, TAILED, emitted_from
 from slicing.windows.time.slices import FOREVER
 
 CLOSES: dict[str, Callable[[CloseRange], Close]] = {
@@ -70,13 +69,10 @@ class FamilyWindows(FamilyProgress):
         wait: int,
         grace: int,
     ):
-        state, is_new = slices.head.families[number], slices.pages.is_new
-        super().__init__(shape.family, state, wait, grace, is_new, slices.needs.compares)
-        self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
-        self.prefix = of_family(self.state.id)
-        self.aligned_families: Sequence[FamilyWindows] = ()
-        self.primary: Family | None = None  # the primary family of its wide rows
-        self.compared, self.whole = shape, self.complete  # the results that `on_change` compares, and how to get all
+        super().__init__(number, shape, slices.pages, wait, grace, slices.needs.compares)
+        self.trees, self.slices = trees, slices
+        self.compared = shape  # the results that `on_change` compares
+        self.join: Callable[[Windows, str], Windows] | None = None  # adds results that do not come from slices
         self._late = self.cache(LATE, shape)
 
     def cache(self, tree: str, shape: Shape) -> PageLists:
@@ -141,7 +137,8 @@ class FamilyWindows(FamilyProgress):
 
     def close(self, fresh: InOrder) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` that hold a record, from the trees."""
-        until, known = min(self.end, self.last + 1), [self, *self.aligned_families]
+        known: list[FamilyWindows] = [self, *self.aligned_families]
+        until = min(self.end, self.last + 1)
         if until <= self.first:
             for progress in known:
                 progress.forget()
@@ -149,7 +146,8 @@ class FamilyWindows(FamilyProgress):
         with ExitStack() as stack:
             news = stack.enter_context(closing(self.news(fresh)))
             late = {progress.number: [news, stack.enter_context(closing(progress.take_late()))] for progress in known}
-            yield from self._together(news, late, until) if self.aligned_families else self._closed(news, late, until)
+            closed = self._together if self.aligned_families else self._closed
+            yield from map(self.joined, closed(news, late, until))
 
     def _closed(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
         return self._close(news, late[self.number], (self.first, until, self.end), self.family.entered(self.first))
@@ -204,29 +202,29 @@ class FamilyWindows(FamilyProgress):
         entering = self.family.entered(self.first), self.family.entered(self.end)
         return InOrder(self.shape, chain(self.slices.slice_groups.read(*entering), fresh.parts()))
 
-    def aligned(self, windows: Array) -> Array:
-        """Return the windows of this family that end with some windows of its primary family."""
-        assert self.primary is not None
-        return self.family.first_open(self.primary.window_end(windows) - 1)
-
-    def put_aligned(self, others: Sequence[FamilyWindows]) -> None:
-        """Emit the results of other families in the rows of this one."""
-        self.aligned_families, self.by_end = others, True
-        for progress in others:
-            progress.primary, progress.by_end = self.family, True
-
     def left(self, slices: Array) -> list[Array]:
         """Return the first windows without each slice, then, for each aligned family, those whose aligned window is."""
         ends = [each.family.window_end(each.family.last_window(slices) + 1) for each in self.aligned_families]
         return [self.family.last_window(slices) + 1, *(self.family.first_open(end - 1) for end in ends)]
 
-    def complete(self, frame: Windows, rows: Block) -> Windows:
-        """Return a frame with its aligned windows, assembled from the folded rows of all their slices."""
-        if not self.aligned_families:
+    def complete(self, frame: Windows, rows: Block, seen: str = ALL) -> Windows:
+        """Return a frame with all results and its aligned windows, assembled from the folded rows of all their slices.
+
+        `seen` says which records `rows` has.
+        """
+        if self.aligned_families:
+            rows = under(rows, frame.names)
+            pairs = ((each, each.aligned(frame.windows)) for each in self.aligned_families)
+            found = (lookup(each.shape, rows, frame.keys, windows) for each, windows in pairs)
+            frame = replace(frame, aligned=tuple(found))
+        return self.joined(frame, seen)
+
+    def joined(self, frame: Windows, seen: str = ALL) -> Windows:
+        """Return a frame and its aligned windows with the results that are not assembled from slices."""
+        if self.join is None:
             return frame
-        rows = under(rows, frame.names)
-        found = (lookup(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.aligned_families)
-        return replace(frame, aligned=tuple(found))
+        sides = zip(self.aligned_families, frame.aligned, strict=True)
+        return replace(self.join(frame, seen), aligned=tuple(each.joined(side, seen) for each, side in sides))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """Yield all rows of the keys of `marks` from slice `first` on; each block has some of the keys."""
@@ -251,13 +249,3 @@ class FamilyWindows(FamilyProgress):
     def around(self, marks: Block) -> list[tuple[int, int]]:
         """Return ranges of the slices of all accepting windows that hold a mark: at most 2n - 1 slices per mark."""
         return around(self.family, np.unique(marks.index), self.family.first_slice(self.state.first_accepting))
-
-    def emitted(self, frames: Iterator[Windows]) -> Iterator[Windows]:
-        """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
-        frames = without_repeats(self.family, frames, by_end=self.by_end)
-        aligned = [each.state for each in self.aligned_families]
-        for frame in of_something(hidden(frame, self.state, aligned) for frame in frames):
-            yield self._numbered(frame) if self.number else frame
-
-    def _numbered(self, frame: Windows) -> Windows:
-        return replace(frame, family=self.number, old=frame.old and replace(frame.old, family=self.number))

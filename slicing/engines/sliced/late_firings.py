@@ -18,6 +18,7 @@ from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_before, as_marks, touched
 from slicing.state.bucket_cache import around
+from slicing.triggers.panes import BEFORE, NEW
 from slicing.windows.time.slices import FOREVER
 
 
@@ -33,7 +34,7 @@ def of_new_rows(progress: FamilyWindows, new: Block) -> Iterator[Windows]:
         frames = assemble(
             progress.shape, progress.trees, late, progress.state.first_accepting, progress.state.next_to_fire
         )
-        yield from (progress.complete(frame, late) for frame in frames)
+        yield from (progress.complete(frame, late, NEW) for frame in frames)
 
 
 def fired_again(progress: FamilyWindows, slices: Slices, new: Block, with_old: bool) -> Iterator[Windows]:
@@ -52,5 +53,5 @@ def fired_again(progress: FamilyWindows, slices: Slices, new: Block, with_old: b
         for frame in touched(shape, trees, both, as_marks(shape, some), *windows):
             old = None
             if with_old:
-                old = progress.complete(as_before(shape, trees, before, frame, *windows), before)
+                old = progress.complete(as_before(shape, trees, before, frame, *windows), before, BEFORE)
             yield replace(progress.complete(frame, both), old=old)

@@ -41,7 +41,7 @@ class Latest:
         if len(frame) and progress.aligned_families:
             yield from self._completed(progress, frame)
         elif len(frame):
-            yield frame
+            yield progress.joined(frame)
 
     def _completed(self, progress: FamilyWindows, frame: Windows) -> Iterator[Windows]:
         """Yield the windows with their aligned windows, for which the slices of all their keys are read."""
