@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
 from slicing.content.memory import Remembered
 from slicing.content.records import Records
-from slicing.engines.lifecycle import micro_batch
+from slicing.engines.lifecycle import fired, noted
 from slicing.engines.looking import Found, Look
 from slicing.engines.stored_pairs import StoredPairs
 from slicing.engines.trigger_state import OF_PAIRS, check_state, renew_state
@@ -43,53 +43,13 @@ from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
 
-class OpenBucket(Protocol):
-    """The interface of an engine: one bucket in one micro-batch. `pages` is its state, `head` is their header."""
-
-    pages: Pages
-    head: Header
-
-    def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
-        """Store the records of a history that ends at `at.watermark`; windows that end by then never fire."""
-
-    @property
-    def since(self) -> tuple[int | None, ...]:
-        """For each result, the first microsecond at which a window with the result may start; None if all have it."""
-
-    def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
-        """Take the signals and values of the new records that the trigger asks for; called before `accept`."""
-
-    def accept(self, shipped: Sequence[Any]) -> Late[Any]:
-        """Keep the new records that open windows accept; return and count the late ones."""
-
-    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
-        """Yield the windows that fire in the micro-batch, then write the remaining state."""
-
-    def forgotten(self) -> pa.Table:
-        """Return the keys that `ttl=` has forgotten since the previous micro-batch, also those that have come again."""
-
-    def look(self, asked: Look) -> Iterator[Found]:
-        """Yield what is looked up, with the records so far, then the windows of `Look.unknown`.
-
-        This does not change the state.
-        """
-
-    @property
-    def coverage(self) -> Coverage:
-        """Which records the bucket has, and at which edges they are separate."""
-
-    def extent(self) -> dict[str, int]:
-        """Count the open windows and the slices that the state spans, without reading a page."""
-
-    def check(self) -> None:
-        """Assert the invariants between header and pages."""
-
-
 class Around:
     """A wrapper around another engine, to which it delegates all calls that a subclass does not override."""
 
     def __init__(self, engine: OpenBucket):
-        self.engine, self.pages, self.head = engine, engine.pages, engine.head
+        self.engine = engine
+        self.pages: Pages = engine.pages
+        self.head: Header = engine.head
 
     @property
     def since(self) -> tuple[int | None, ...]:
@@ -99,6 +59,14 @@ class Around:
     def stored(self, shipped: Sequence[Any]) -> Sequence[Any]:
         """Return shipped rows in the form in which the engine stores them."""
         raise NotImplementedError
+
+    def shown(self, late: Late[Any]) -> Late[Any]:
+        """Return late rows of the engine in the form of shipped rows."""
+        raise NotImplementedError
+
+    def accept(self, shipped: Sequence[Any]) -> Late[Any]:
+        """Keep the new records that open windows accept; return and count the late ones."""
+        return self.shown(self.engine.accept(self.stored(shipped)))
 
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
         """Store the records of a history that ends at `at.watermark`; windows that end by then never fire."""
@@ -132,6 +100,10 @@ class Around:
     def check(self) -> None:
         """Assert the invariants between header and pages."""
         self.engine.check()
+
+
+OpenBucket: TypeAlias = "Bucket | Around"
+"""An engine, or a wrapper of one: one bucket in one micro-batch. `pages` is its state, `head` is their header."""
 
 
 class StoredWaiting(Waiting, Protocol):
@@ -237,7 +209,13 @@ class Bucket:
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield the windows that fire in the micro-batch, then write the remaining state."""
         with self.resources:
-            yield from micro_batch(self, self.trigger, at)
+            at = noted(self.head, self.trigger, at)
+            yield from fired(self.trigger.on_records(self))
+            self.advance(at.watermark)
+            yield from fired(self.trigger.on_close(self))
+            self.retire()
+            yield from fired(self.trigger.on_open(self, at))
+            self.save()
 
     def advance(self, watermark: int) -> None:
         """Find the windows that a watermark, in microseconds, closes."""

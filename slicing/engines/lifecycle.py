@@ -1,43 +1,17 @@
-"""The processing of a micro-batch, for all kinds of windows and all triggers."""
+"""The times of a micro-batch and its firings, for all kinds of windows and all triggers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from slicing.assembly.results import Windows
 from slicing.state.format.header import Header
-from slicing.triggers.trigger import FINAL, Engine, Firing, MicroBatchTime, Trigger
+from slicing.triggers.trigger import FINAL, Firing, MicroBatchTime, Trigger
 
 
-class Stages(Engine, Protocol):
-    """The methods of an engine that `micro_batch` calls."""
-
-    head: Header
-
-    def advance(self, watermark: int) -> None:
-        """Find the windows that a watermark, in microseconds, closes."""
-
-    def retire(self) -> None:
-        """Store the remaining records, after the closed windows have been emitted."""
-
-    def save(self) -> None:
-        """Write the header."""
-
-
-def micro_batch(engine: Stages, trigger: Trigger, at: MicroBatchTime) -> Iterator[Windows]:
-    """Yield the windows that fire in a micro-batch whose records have been accepted, then write the remaining state."""
-    at = _note_time(engine.head, trigger, at)
-    yield from _fired(trigger.on_records(engine))
-    engine.advance(at.watermark)
-    yield from _fired(trigger.on_close(engine))
-    engine.retire()
-    yield from _fired(trigger.on_open(engine, at))
-    engine.save()
-
-
-def _note_time(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatchTime:
+def noted(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatchTime:
     """Note the time of a micro-batch in the header; return the time to use, as neither watermark nor clock steps back.
 
     Some triggers let the clock step back. For windows over processing time the watermark is the greatest clock seen
@@ -79,7 +53,7 @@ def _idle_watermark(head: Header, at: MicroBatchTime) -> int:
     return (head.idle[1] + waited) * 1000 if head.idle[1] and waited * 1000 >= at.idle_after else at.watermark
 
 
-def _fired(firings: Iterable[Firing]) -> Iterator[Windows]:
+def fired(firings: Iterable[Firing]) -> Iterator[Windows]:
     """Yield the windows of firings with the kind of the firing; retractions and tombstones already have a kind."""
     for kind, frames in firings:
         for frame in frames:

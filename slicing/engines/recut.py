@@ -26,10 +26,9 @@ class RecutBucket(Around):
         super().__init__(engine)
         self.query, self.held = query.family, stored.family
 
-    def accept(self, shipped: Sequence[Any]) -> Late[Any]:
-        """Keep the new records that open windows accept; return and count the late ones."""
+    def shown(self, late: Late[Any]) -> Late[Any]:
+        """Return late rows in the slices of the query."""
         query, held = self.query, self.held
-        late = self.engine.accept(self.stored(shipped))
         refused = [
             replace(each, rows=_moved(each.rows, lambda at: query.slice_at(held.slice_start(at))))
             for each in late.refused

@@ -112,9 +112,8 @@ class SharedFields(Around):
         """For each result, the first microsecond at which a window with the result may start; None if all have it."""
         return self.grouped.since(self.head) if self.of_groups else self.engine.since
 
-    def accept(self, shipped: Sequence[Block]) -> Late[Block]:
-        """Keep the rows of groups that open windows accept; return and count the late ones as rows of results."""
-        late = self.engine.accept(self.stored(shipped))
+    def shown(self, late: Late[Block]) -> Late[Block]:
+        """Return late rows of groups as rows of results."""
         return self.grouped.late(late) if self.of_groups else late
 
     def stored(self, shipped: Sequence[Block]) -> Sequence[Block]:

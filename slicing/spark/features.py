@@ -35,7 +35,7 @@ from slicing.spark.rules import resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
 from slicing.spark.task import InTask
 from slicing.stages import flat
-from slicing.stages.execution_plan import Shared, Sliced
+from slicing.stages.execution_plan import Sliced
 from slicing.stages.flat import physical
 from slicing.stages.output import side_by_side
 
@@ -55,10 +55,10 @@ class FeatureQuery:
     names: tuple[str, ...]
 
     @property
-    def execution_plan(self) -> Sliced | Shared:
+    def execution_plan(self) -> Sliced:
         """The execution plan of the records' query, which holds the sharing of fields between results."""
         chosen = self.query.execution_plan
-        assert isinstance(chosen, Sliced | Shared), "what is eager is refused"
+        assert isinstance(chosen, Sliced), "what is eager is refused"
         return chosen
 
     @property
@@ -92,7 +92,7 @@ class Answer:
     `time` is the position of the time among the spine's values; the first `kept` values are returned.
     """
 
-    execution_plan: Sliced | Shared
+    execution_plan: Sliced
     time: int
     kept: int
 

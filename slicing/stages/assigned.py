@@ -79,6 +79,6 @@ class AssignedWindows(Merged):
         stage = super().first_stage(labels, with_records)
         return replace(stage, shape=with_copies(stage.shape), arguments=(*stage.arguments, self.marks))
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+    def opened(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """Open the state of a bucket on a stream."""
         return AssignedBucket(self.shape, self.session, grace, fingerprint, store, trigger)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -83,16 +83,43 @@ class _Plan:
 
 @dataclass(frozen=True)
 class Sliced(_Plan):
-    """The plan that shuffles partials of slices, and assembles windows from them."""
+    """The plan that shuffles partials of slices, and assembles windows from them.
+
+    If it `shares`, results that have fields in common are stored as groups of fields. Windows and late partials have
+    the fields of each result all the same.
+    """
+
+    shares: bool = field(default=False, kw_only=True)
+
+    @cached_property
+    def grouped(self) -> FieldGroups | None:
+        """Return the results and their shared fields, None if each result has fields of its own."""
+        if not self.shares:
+            return None
+        found = sharing(self.shape.kernels, self.trees, self.arguments)
+        return FieldGroups(self.shape, self.trees, found) if found.is_any else None
 
     @property
-    def shareable(self) -> Sharing:
-        """Return how results could share fields."""
-        return sharing(self.shape.kernels, self.trees, self.arguments)
+    def sharing(self) -> Sharing | None:
+        """Return how results share fields, None if no result does."""
+        return None if self.grouped is None else self.grouped.sharing
+
+    @cached_property
+    def stored(self) -> Self:
+        """Return the plan of the stored fields: of groups of fields, if results share some."""
+        if (grouped := self.grouped) is None:
+            return self
+        arguments = grouped.sharing.select(self.arguments)
+        return replace(self, shape=grouped.stored, trees=grouped.stored_trees, arguments=arguments, shares=False)
+
+    @property
+    def shipping(self) -> Shape:
+        """Return the shape of the shuffled blocks or records."""
+        return self.stored.shape
 
     def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
         """Return the function for `mapInArrow` before the shuffle; with `with_records` it also shuffles the records."""
-        return PreAggregate(self.shape, self.arguments, labels, with_records)
+        return PreAggregate(self.stored.shape, self.stored.arguments, labels, with_records)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block]:
@@ -101,10 +128,20 @@ class Sliced(_Plan):
 
     def decode(self, data: bytes) -> Block:
         """Decode a shuffled block."""
-        return decode(self.shape, data)
+        return decode(self.shipping, data)
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """Open the state of a bucket on a stream."""
+
+        def opened(plan: Sliced) -> Callable[[Fingerprint], OpenBucket]:
+            return lambda fingerprint: plan.opened(grace, fingerprint, store, trigger)
+
+        if self.grouped is None:
+            return opened(self)(fingerprint)
+        return shared_fields(self.grouped, fingerprint, opened(self.stored), opened(self))
+
+    def opened(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
+        """Open the state of a bucket in which each result has fields of its own."""
         engine = SlicedBucket(self.shape, self.trees, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
@@ -120,101 +157,17 @@ class Sliced(_Plan):
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
+        return map(self.of_results, self.stored.assembled(shipped))
+
+    def assembled(self, shipped: Iterable[Block]) -> Iterator[Windows]:
+        """Yield all windows of a bucket of bounded input, with the stored fields."""
         if self.shape.keeps_records:
             return frames_of_records(self.shape, self.trees, shipped)
         return all_frames(self.shape, self.trees, fold(self.shape, list(shipped)), self.wide)
 
     def of_results(self, windows: Windows) -> Windows:
         """Return windows of stored fields as windows with the partials of each result."""
-        return windows
-
-
-@dataclass(frozen=True)
-class Shared:
-    """The plan of results that share fields: it wraps a plan, and shuffles and stores groups of fields.
-
-    `of` is the plan of the results with separate fields; windows and late partials have these fields.
-    """
-
-    of: Sliced
-
-    @property
-    def shape(self) -> Shape:
-        """Return the shape of the results."""
-        return self.of.shape
-
-    @property
-    def trees(self) -> tuple[str, ...]:
-        """Return the trees of the results."""
-        return self.of.trees
-
-    @property
-    def wide(self) -> bool:
-        """Whether windows of several families are in one row."""
-        return self.of.wide
-
-    @cached_property
-    def grouped(self) -> FieldGroups:
-        """Return the results and their shared fields."""
-        return FieldGroups(self.of.shape, self.of.trees, self.of.shareable)
-
-    @property
-    def sharing(self) -> Sharing:
-        """Return how results share fields."""
-        return self.grouped.sharing
-
-    @cached_property
-    def stored(self) -> Sliced:
-        """Return the plan of the groups of fields."""
-        grouped = self.grouped
-        arguments = grouped.sharing.select(self.of.arguments)
-        return replace(self.of, shape=grouped.stored, trees=grouped.stored_trees, arguments=arguments)
-
-    @property
-    def shipping(self) -> Shape:
-        """Return the shape of the shuffled blocks, which have groups of fields."""
-        return self.stored.shape
-
-    def first_stage(self, labels: tuple[int, ...], with_records: bool = False) -> PreAggregate:
-        """Return the function for `mapInArrow` before the shuffle, which shuffles groups of fields."""
-        return self.stored.first_stage(labels, with_records)
-
-    def shipped(self, rows: Shipped) -> list[Block]:
-        """Return the shuffled blocks or records, from the columns of the first stage's rows."""
-        return self.stored.shipped(rows)
-
-    def decode(self, data: bytes) -> Block:
-        """Decode a shuffled block of groups of fields."""
-        return self.stored.decode(data)
-
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
-        """Open the state of a bucket on a stream."""
-
-        def opened(execution_plan: Sliced) -> Callable[[Fingerprint], OpenBucket]:
-            return lambda fingerprint: execution_plan.bucket(grace, fingerprint, store, trigger)
-
-        return shared_fields(self.grouped, fingerprint, opened(self.stored), opened(self.of))
-
-    def late_partials(self, refused: RefusedRows[Block]) -> Block:
-        """Return the refused partials of a bucket, with the fields of the results."""
-        return self.of.late_partials(refused)
-
-    def late_records(self, family: Family, refused: RefusedRows[Block], encoded: Iterable[bytes]) -> Iterator[Records]:
-        """Return the records of refused slices, from the records that were shuffled together with the blocks."""
-        return self.of.late_records(family, refused, encoded)
-
-    def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
-        """Yield all windows of a bucket of bounded input."""
-        return map(self.of_results, self.stored.all_windows(shipped))
-
-    def of_results(self, windows: Windows) -> Windows:
-        """Return windows of stored fields as windows with the partials of each result."""
-        return self.grouped.windows(windows)
-
-
-def with_shared_fields(of: Sliced) -> Sliced | Shared:
-    """Return the plan wrapped in `Shared` if some results have fields in common, else the plan itself."""
-    return Shared(of) if of.shareable.is_any else of
+        return windows if self.grouped is None else self.grouped.windows(windows)
 
 
 @dataclass(frozen=True)
@@ -312,7 +265,7 @@ class Mixed(_OverRecords):
         return self.shape.select(chosen), trees, arguments
 
 
-ExecutionPlan: TypeAlias = Sliced | Shared | Eager | Mixed
+ExecutionPlan: TypeAlias = Sliced | Eager | Mixed
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:

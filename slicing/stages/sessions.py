@@ -131,7 +131,7 @@ class Merged(Sliced):
         """Decode a shuffled block."""
         return decode(self.first_stage(()).packed, data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+    def opened(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """Open the state of a bucket on a stream."""
         return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger, self.of)
 
@@ -144,7 +144,7 @@ class Merged(Sliced):
             records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
             yield records.take(np.flatnonzero(refused.holds(records)))
 
-    def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
+    def assembled(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
         return self.all_ended(list(shipped), (), ())
 

@@ -11,7 +11,7 @@ from slicing.content.block import Block
 from slicing.engines.bucket import Bucket
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import InvalidValue
-from slicing.stages.execution_plan import Aggregation, Shared, Sliced, with_shared_fields
+from slicing.stages.execution_plan import Aggregation, Sliced
 from slicing.stages.support import CANNOT_END, WINDOWS, WindowSupport
 from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
@@ -76,19 +76,19 @@ class SlidingSupport(WindowSupport):
         """Return the first instant needed; a right window may start directly after an earlier time."""
         return int(family.slice_start(family.first_open(until, 0) - self.window.right))
 
-    def execution_plan(self, asked: Aggregation) -> Sliced | Shared:
+    def execution_plan(self, asked: Aggregation) -> Sliced:
         """Return the execution plan, with shared fields if there are any."""
-        return with_shared_fields(SlidingExecutionPlan(*asked.common))
+        return SlidingExecutionPlan(*asked.common, shares=True)
 
 
 @dataclass(frozen=True)
 class SlidingExecutionPlan(Sliced):
     """The plan that shuffles partials per time of a record. The windows are found from these times."""
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+    def opened(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """Open the state of a bucket on a stream."""
         return SlidingBucket(self.shape, grace, fingerprint, store, trigger)
 
-    def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
+    def assembled(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
         return all_references(self.shape, list(shipped))

@@ -18,7 +18,6 @@ from slicing.stages.execution_plan import (
     ExecutionPlan,
     Mixed,
     Sliced,
-    with_shared_fields,
 )
 from slicing.state.format import changes
 from slicing.triggers.lateness import COUNTS
@@ -243,7 +242,7 @@ class WindowSupport:
     def execution_plan(self, asked: Aggregation) -> ExecutionPlan:
         """Return the execution plan; results share fields if all are assembled from slices."""
         if EAGER not in asked.trees:
-            return with_shared_fields(Sliced(*asked.common, self.window.wide))
+            return Sliced(*asked.common, self.window.wide, shares=True)
         return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common, self.window.wide)
 
 

@@ -78,6 +78,6 @@ class Totals(Sliced):
 
     ttl: int | None = None
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+    def opened(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """Open the state of a bucket on a stream."""
         return UnboundedBucket(self.shape, fingerprint, store, trigger, self.ttl)

@@ -14,7 +14,6 @@ from slicing.aggregates.sharing import sharing
 from slicing.engines.shared import SharedFields
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import StateMismatch
-from slicing.stages.execution_plan import Shared
 from slicing.triggers.emission import early, on_change, on_close, on_update
 
 EVERYTHING = {
@@ -62,7 +61,7 @@ def stores_groups(line):
 def test_rows_are_those_of_results_with_fields_of_their_own(emission, slices):
     batches = micro_batches(5, 16)
     shared, plain = (Line(EVERYTHING, slices, emission, plain=alone) for alone in (False, True))
-    assert isinstance(shared.execution_plan, Shared)
+    assert shared.execution_plan.grouped is not None
     found = run(shared, batches)
     assert found == run(plain, batches)
     assert sum(map(len, found)) > 20

@@ -5,6 +5,7 @@ refuses as late, and what it goes on with in another process.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from slicing.content.records import Records
 from slicing.errors import StateMismatch
 from slicing.explain.ledgers import SlidingPlan
 from slicing.explain.plan import Plan
-from slicing.stages.execution_plan import Aggregation, Mixed, Shared, Sliced, not_before
+from slicing.stages.execution_plan import Aggregation, Mixed, not_before
 from slicing.stages.output import flat_late_partials, flat_windows
 from slicing.stages.sliding import SlidingExecutionPlan
 from slicing.stages.support_of import support_of
@@ -76,10 +77,8 @@ class Windowed(Line):
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
         made = support_of(windows).execution_plan(Aggregation(shape, trees, arguments))
-        if plain and isinstance(made, Shared) and isinstance(made.of, SlidingExecutionPlan):
-            made = SlidingExecutionPlan(shape, trees, arguments)
-        elif plain and not isinstance(made, Totals):
-            made = Sliced(shape, trees, arguments, windows.wide)
+        if plain and not isinstance(made, Totals):
+            made = replace(made, shares=False)
         columns = [list(bound.inputs) for bound in results.values()]
         self.results, self.execution_plan, self.emission, self.grace = results, made, emission or on_close(), grace
         self.fingerprint = fingerprint_of(shape, [PARTIALS] * len(kernels), columns, "1 over 1 shuffle partitions")
@@ -151,7 +150,7 @@ def test_rows_and_late_rows_are_those_of_results_with_fields_of_their_own(name, 
     shared, plain = (
         Windowed(EVERYTHING, WINDOWS[name], EMISSIONS[emission], alone, grace=GRACE) for alone in (False, True)
     )
-    assert isinstance(shared.execution_plan, Shared)
+    assert shared.execution_plan.grouped is not None
     # What a process has kept may be folded in another order, which shows in the last bits of floats.
     held = "closing" in EMISSIONS[emission].asks
     found = run(shared, batches, held)
@@ -169,8 +168,8 @@ def test_sliding_windows_share_fields_too(emission):
     """Their rows, late rows and what another process goes on with; and the plan says what is shared."""
     batches, window = late(micro_batches(7, 12)), sliding("3 seconds", unit="1 second")
     shared, plain = (Windowed(EVERYTHING, window, EMISSIONS[emission], alone, grace=GRACE) for alone in (False, True))
-    assert isinstance(shared.execution_plan, Shared)
-    assert isinstance(shared.execution_plan.of, SlidingExecutionPlan)
+    assert shared.execution_plan.grouped is not None
+    assert isinstance(shared.execution_plan, SlidingExecutionPlan)
     assert stores_groups(shared)
     found = run(shared, batches, held=False)
     assert found == run(plain, batches, held=False)

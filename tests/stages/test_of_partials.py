@@ -47,8 +47,7 @@ def finer(line, records):
     types = {"s": pa.string()}
     arrays = [pa.array([each[at] for each in records], types.get(name, pa.int64())) for at, name in enumerate(names)]
     shipped = replace(line.stage, shape=shape)([pa.RecordBatch.from_arrays(arrays, names)])
-    plan = line.execution_plan if line.execution_plan.sharing is None else line.execution_plan.stored
-    return shape, replace(plan, shape=shape).shipped(pa.Table.from_batches(shipped).to_pydict())
+    return shape, replace(line.execution_plan.stored, shape=shape).shipped(pa.Table.from_batches(shipped).to_pydict())
 
 
 @pytest.mark.parametrize("name", NAMES)
