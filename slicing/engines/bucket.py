@@ -43,7 +43,7 @@ from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
 
-class Around:
+class Wrapper:
     """A wrapper around another engine, to which it delegates all calls that a subclass does not override."""
 
     def __init__(self, engine: OpenBucket):
@@ -72,9 +72,9 @@ class Around:
         """Store the records of a history that ends at `at.watermark`; windows that end by then never fire."""
         self.engine.load(self.stored(shipped), at)
 
-    def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
+    def take_signals(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
         """Take the signals and values of the new records that the trigger asks for; called before `accept`."""
-        self.engine.hear(signals, numbers)
+        self.engine.take_signals(signals, numbers)
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield the windows that fire in the micro-batch, then write the remaining state."""
@@ -102,7 +102,7 @@ class Around:
         self.engine.check()
 
 
-OpenBucket: TypeAlias = "Bucket | Around"
+OpenBucket: TypeAlias = "Bucket | Wrapper"
 """An engine, or a wrapper of one: one bucket in one micro-batch. `pages` is its state, `head` is their header."""
 
 
@@ -184,7 +184,7 @@ class Bucket:
         """Keep the new records that open windows accept; return and count the late ones."""
         raise NotImplementedError
 
-    def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
+    def take_signals(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
         """Take the signals and values of the new records that the trigger asks for; called before `accept`."""
         self.heard, self.numbers = signals, numbers
 

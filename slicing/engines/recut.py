@@ -15,11 +15,11 @@ from typing import Any
 
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Shape
-from slicing.engines.bucket import Around, Bucket, OpenBucket
+from slicing.engines.bucket import Bucket, OpenBucket, Wrapper
 from slicing.triggers.lateness import Late
 
 
-class RecutBucket(Around):
+class RecutBucket(Wrapper):
     """A wrapper of an engine over the slices of its checkpoint. Shipped and late rows have slices of the query."""
 
     def __init__(self, engine: Bucket, query: Shape, stored: Shape):
@@ -35,9 +35,9 @@ class RecutBucket(Around):
         ]
         return replace(late, refused=tuple(refused))
 
-    def hear(self, signals: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
+    def take_signals(self, signals: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
         """Pass on signals and values in the slices of the checkpoint."""
-        self.engine.hear(self.stored(signals), self.stored(numbers))
+        self.engine.take_signals(self.stored(signals), self.stored(numbers))
 
     def stored(self, shipped: Sequence[Any]) -> list[Any]:
         """Return rows in the slices of the checkpoint."""

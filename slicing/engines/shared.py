@@ -14,7 +14,7 @@ from functools import cached_property
 from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
-from slicing.engines.bucket import Around, OpenBucket
+from slicing.engines.bucket import OpenBucket, Wrapper
 from slicing.engines.looking import Found, Look, Pieces, Unknown
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import REFUSE, Fingerprint
@@ -95,7 +95,7 @@ class FieldGroups:
         return [None if own.no_dictionary is None else of_groups[view.group] for view, own in pairs]
 
 
-class SharedFields(Around):
+class SharedFields(Wrapper):
     """A wrapper around an engine of any kind, for results that share fields.
 
     With `of_groups` the wrapped engine stores groups of fields; its windows and late rows are converted to results.

@@ -122,7 +122,7 @@ class SessionPlan(LedgerPlan):
         return not self.trigger.fires_once
 
     @property
-    def shipped(self) -> str:
+    def shuffled(self) -> str:
         """The output of the first stage, in words."""
         ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
         late_by_record = self.streaming and self.session.late_by != SESSION
@@ -135,7 +135,7 @@ class SessionPlan(LedgerPlan):
         return "a partial for each sub-session of an input partition"
 
     def _shape(self) -> list[tuple[str, str]]:
-        return [("shuffled", self.shipped)]
+        return [("shuffled", self.shuffled)]
 
     def _of_windows(self) -> _Rows:
         if not self.streaming:

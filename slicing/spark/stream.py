@@ -139,7 +139,7 @@ class WindowOperator(StatefulProcessor):
         if self.time is Time.CLOCK:
             shipped = [not_before(self.execution_plan.shipping, each, bucket.head.watermark) for each in shipped]
         if self.signalled:
-            bucket.hear(*self._heard(self.signalled, table, bucket))
+            bucket.take_signals(*self._heard(self.signalled, table, bucket))
         late: Late[Any] = bucket.accept(shipped)
         restart_idle(bucket.head, shipped)
         if bucket.pages.is_new and self.needs_timer:

@@ -169,7 +169,7 @@ class _Run:
         shipped, encoded = self.ship(times)
         if by_clock:
             shipped = [not_before(self.execution_plan.shipping, each, bucket.head.watermark) for each in shipped]
-        bucket.hear(self.heard)
+        bucket.take_signals(self.heard)
         late = bucket.accept(shipped)
         outcomes = self.outcomes(times, late, encoded)
         for windows in bucket.close(MicroBatchTime(max(0, watermark or 0), now)):

@@ -227,7 +227,7 @@ class Scenario:
     def hearing(self, label):
         """The state of a bucket that has heard what the trigger asks of the records that reach it."""
         bucket = self.bucket(label)
-        bucket.hear(*self.heard[label])
+        bucket.take_signals(*self.heard[label])
         return bucket
 
     # --- micro-batches ---

@@ -204,7 +204,7 @@ def world(window, conditions="when", final=True):
 
 def stepped(one, records, watermark, now):
     bucket = one.bucket()
-    bucket.hear(one.heard(records))
+    bucket.take_signals(one.heard(records))
     late = bucket.accept([block for part in (records[::2], records[1::2]) if part for block in one.shipped(part)])
     found = one.rows(bucket.close(moment(watermark, now)))
     bucket.check()

@@ -126,7 +126,7 @@ def all_sessions(
     """Yield all sessions of a bucket of bounded input; a kind that takes ends gets the signals `heard`."""
     kind, rows = of(session, with_ends(shape.select(()))), interval_rows(shape, session, blocks)
     if kind.takes_ends:
-        kind.hear(heard_rows(shape, session, names, heard), names)
+        kind.take_signals(heard_rows(shape, session, names, heard), names)
     return frames(reduced(with_ends(shape), rows, *kind.derive(rows)), session.unit)
 
 
@@ -211,7 +211,7 @@ class SessionBucket(RowsBucket):
         """Keep the rows of a micro-batch that are not late by the rule `late_by`; return and count the late ones."""
         new, known = interval_rows(self.plain, self.session, shipped), self._open
         if self.kind.takes_ends:
-            self.kind.hear(self._heard_rows, self.trigger.signals)
+            self.kind.take_signals(self._heard_rows, self.trigger.signals)
         ends = self.kind.deciding_ends(known, new)
         self._accepting = self.progress.state.first_accepting
         late = ends <= self._accepting

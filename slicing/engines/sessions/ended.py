@@ -74,7 +74,7 @@ class EndedByRecords(SessionKind):
         """Forget the ends of closed sessions: they separate no records that arrive later."""
         self._known = at_same(self.stored.rows(), rows)
 
-    def hear(self, signals: Block, names: Sequence[str]) -> None:
+    def take_signals(self, signals: Block, names: Sequence[str]) -> None:
         """Take the new records that end their sessions."""
         is_end = signals.partials[list(names).index(WHEN)][0] != ABSENT
         self._heard, self._new = is_end, extents(signals.take(is_end))

@@ -61,7 +61,7 @@ class SessionKind:
     def know(self, rows: Block) -> None:
         """Take the rows of the sessions that were open when the micro-batch began."""
 
-    def hear(self, signals: Block, names: Sequence[str]) -> None:
+    def take_signals(self, signals: Block, names: Sequence[str]) -> None:
         """Take the signals of these names of the new records."""
 
     def accept(self, accepted: Array) -> None:
