@@ -106,7 +106,7 @@ def test_a_key_is_forgotten_one_millisecond_after_its_ttl():
 @pytest.mark.parametrize("held", [True, False])
 def test_what_was_forgotten_stays_forgotten_by_another_ttl_and_clock(emission, held):
     """Of totals and of records that wait for a firing, whether or not their rows are still stored."""
-    fired, steps_back = 0, isinstance(emission, type(early(every="2 milliseconds")))
+    fired, steps_back = 0, emission == early(every="2 milliseconds")
     for seed in range(12):
         rng, world, now = random.Random(seed), Forever(emission, ttl=20, held=held), 1000
         for _ in range(60):
