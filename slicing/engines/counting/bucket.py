@@ -26,10 +26,11 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, concat, empty, encode_keys
 from slicing.content.folding import reduced
 from slicing.content.records import Records, joined, sorted_by
-from slicing.engines.bucket import Bucket, known_rows
+from slicing.engines.bucket import known_rows
 from slicing.engines.counting.contents import Content
 from slicing.engines.counting.record_counts import RecordCounts, heads, put_origin, with_origin, without_origin
 from slicing.engines.looking import Look
+from slicing.engines.rows.bucket import RowsBucket
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import TTL
@@ -104,7 +105,7 @@ class Counter:
             yield replace(frame, ends=np.minimum(self.family.window_end(frame.windows), filled))
 
 
-class CountingBucket(Bucket):
+class CountingBucket(RowsBucket):
     """One bucket of count windows; `ttl` in microseconds."""
 
     def __init__(
@@ -186,9 +187,9 @@ class CountingBucket(Bucket):
         self.open_count = len(np.unique(self._live.keys))
         super().save()
 
-    def keep(self) -> str:
-        """Keep the rows in the bucket cache."""
-        return self.cache.keep(0, {COUNTED: self.ledger.cached} if self.ledger.cached else {})
+    def rows_to_cache(self) -> dict[str, Block]:
+        """Return the rows that the bucket cache keeps."""
+        return {COUNTED: self.ledger.cached} if self.ledger.cached else {}
 
     def extent(self) -> dict[str, int]:
         """Count the keys with open windows, and the stored rows of these keys."""

@@ -11,7 +11,7 @@ from slicing.content.memory import Remembered
 from slicing.engines.bucket import Bucket, StoredWaiting
 from slicing.engines.key_counts import KeyCounts
 from slicing.engines.pair_memory import PairMemory, memory_of
-from slicing.engines.rows.pairs import ACCEPTING, CLOSING, OPEN, ListedPairs, WindowPairs
+from slicing.engines.rows.pairs import ACCEPTING, CLOSING, FIRED, OPEN, ListedPairs, WindowPairs
 from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.list_names import EARLY, PENDING
 from slicing.state.lists import PageLists
@@ -25,7 +25,7 @@ class RowsBucket(Bucket):
     cache: BucketCache
 
     def window_pairs(self, among: str, everything: bool) -> WindowPairs:
-        """Return the pairs `among` ACCEPTING, OPEN or CLOSING windows.
+        """Return the pairs `among` ACCEPTING, FIRED, OPEN or CLOSING windows.
 
         Without `everything`, pairs of keys without new records may be left out.
         """
@@ -54,6 +54,11 @@ class RowsBucket(Bucket):
         """Return the latest window of each key, if it holds a new record."""
         pairs = self.window_pairs(ACCEPTING, everything=False)
         return pairs.panes(pairs.changed & pairs.latest())
+
+    def late(self) -> Panes:
+        """Return the pairs that have fired at their end, accept records and hold new ones since."""
+        pairs = self.window_pairs(FIRED, everything=False)
+        return pairs.panes(pairs.changed)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
         """Return the open pairs, or, with `closing`, the pairs that this micro-batch closes."""

@@ -24,8 +24,10 @@ from slicing.engines.stored_pairs import StoredPairs, remembering
 from slicing.triggers.candidates import Candidates, Extents
 from slicing.triggers.panes import Panes
 
-ACCEPTING, OPEN, CLOSING = "accepting", "open", "closing"
-"""Which windows: those that accept records, those that have not fired at their end, those that close now."""
+ACCEPTING, FIRED, OPEN, CLOSING = "accepting", "fired", "open", "closing"
+"""Which windows: those that accept records, those of them that have fired at their end, those that have not, and those
+that close now.
+"""
 
 
 @dataclass(frozen=True)

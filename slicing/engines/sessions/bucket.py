@@ -41,7 +41,7 @@ from slicing.engines.lateness import Progress
 from slicing.engines.looking import Look
 from slicing.engines.pair_memory import PairMemory, memory_of
 from slicing.engines.rows.bucket import RowsBucket
-from slicing.engines.rows.pairs import ACCEPTING, CLOSING, OPEN, WindowPairs
+from slicing.engines.rows.pairs import ACCEPTING, CLOSING, FIRED, OPEN, WindowPairs
 from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.kinds import Merging, SessionKind
 from slicing.engines.sessions.open_rows import OpenRows
@@ -271,14 +271,10 @@ class SessionBucket(RowsBucket):
 
     # Called by triggers.
 
-    def late(self) -> Panes:
-        """Return the sessions that have fired with their present extent after their end, and hold a new record."""
-        return self._panes(self._had_ended & self._emitted.same & (self._emitted.new > 0))
-
     def closing(self) -> Panes:
         """Return the sessions that have ended and have not fired with their present extent since."""
         ended = ends_of(self._merged[0]) <= self.progress.end
-        return self._panes(ended if self._fires_once else ended & ~(self._had_ended & self._emitted.same))
+        return self._panes(ended if self._fires_once else ended & ~self._among(FIRED))
 
     def waiting_in(self, nodes: PageLists, cached: Block | None) -> WaitingSessions:
         """Return the open sessions with records since their last firing; they need no dirty set."""
@@ -303,8 +299,13 @@ class SessionBucket(RowsBucket):
         return occur_in(rows, self._open) if self.kind.splits else np.ones(len(rows), dtype=bool)
 
     def _among(self, among: str) -> Array:
-        """Return which sessions are ACCEPTING, which are all in the beginning, OPEN, or CLOSING: `bool[n]`."""
+        """Return which sessions are among some: `bool[n]`. In the beginning all are ACCEPTING.
+
+        A session that has fired and has another extent since is another one, which is not FIRED.
+        """
         ends = ends_of(self._merged[0])
+        if among == FIRED:
+            return self._had_ended & self._emitted.same
         if among == CLOSING:
             return ends <= self.progress.closes(self._passed(self.head.watermark))
         return ~self._closes() if among == OPEN else np.ones(len(ends), dtype=bool)
@@ -333,7 +334,7 @@ class SessionBucket(RowsBucket):
             bounds=lambda: (sessions.index[at], ends_of(sessions)[at] + self.session.unit),
             signals=lambda: {name: least[at] for name, least in self._signals(sessions).items()},
             latest=lambda: np.diff(keys, append=-1) != 0,
-            known_changed=self._changed[at] if self.kind.splits and among == ACCEPTING else None,
+            known_changed=self._changed(among, at),
             purge=purge,
         )
 
@@ -345,15 +346,24 @@ class SessionBucket(RowsBucket):
         np.add.at(came, parts[len(self._open) :], self.new.records)
         return came
 
+    def _changed(self, among: str, at: Array) -> Array | None:
+        """Return which of some sessions are not as they have fired, or as they were: `bool[n]`.
+
+        None for those that hold new records.
+        """
+        if among == FIRED:
+            return self._emitted.new[at] > 0
+        return self._moved[at] if self.kind.splits and among == ACCEPTING else None
+
     @property
-    def _changed(self) -> Array:
+    def _moved(self) -> Array:
         """Which sessions hold a new record, or other records than before: `bool[n]`."""
         sessions, was, old = self._merged[0], np.zeros_like(self._came), self._open_sessions
         at = holding(old, sessions)
         begins = old.index == sessions.index[at]
         was[at[begins]] = old.records[begins]
-        changed: Array = (self._came > 0) | (sessions.records != was)
-        return changed
+        moved: Array = (self._came > 0) | (sessions.records != was)
+        return moved
 
     @cached_property
     def _heard_rows(self) -> Block:

@@ -43,7 +43,7 @@ from slicing.engines.key_counts import has_key
 from slicing.engines.lateness import Progress
 from slicing.engines.looking import PIECES, Found, Look, Pieces
 from slicing.engines.rows.bucket import RowsBucket
-from slicing.engines.rows.pairs import ACCEPTING, CLOSING, WindowPairs
+from slicing.engines.rows.pairs import ACCEPTING, CLOSING, FIRED, WindowPairs
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import INSTANTS
@@ -52,7 +52,7 @@ from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import ClosedWindows, Late, RefusedRows
-from slicing.triggers.panes import NONE, Panes
+from slicing.triggers.panes import Panes
 from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
@@ -206,9 +206,12 @@ class SlidingBucket(RowsBucket):
     def window_pairs(self, among: str, everything: bool) -> WindowPairs:
         """Return the pairs of keys with new records, or all pairs. Records are new only without `everything`."""
         state = self.progress.state
-        first = state.first_accepting if among == ACCEPTING else state.next_to_fire
-        end = self.progress.closes(self.head.watermark) if among == CLOSING else AFTER
-        around = self._around_all(first, end) if everything else self._around(self._known, self.new, first, end)
+        first = state.first_accepting if among in (ACCEPTING, FIRED) else state.next_to_fire
+        ends = {CLOSING: self.progress.closes(self.head.watermark), FIRED: state.next_to_fire}
+        end = ends.get(among, AFTER)
+        # Only keys with new records before the end of these windows are read.
+        new = self.new.between(BEFORE, min(end, AFTER - self.family.reach) + self.family.reach)
+        around = self._around_all(first, end) if everything else self._around(self._known, new, first, end)
         windows = around.at.windows
         return WindowPairs(
             windows,
@@ -269,19 +272,27 @@ class SlidingBucket(RowsBucket):
         return found
 
     def _panes(self, around: _Around, chosen: Array) -> Panes:
-        return Panes(lambda: assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(chosen))))
+        """Return some windows. One that did not exist before replaces nothing, and all of its records are new."""
 
-    def late(self) -> Panes:
-        """Return the windows that have ended and have new records, or exist only now because of new records."""
-        state = self.progress.state
-        if not len(self.new) or self.new.index[0] >= state.next_to_fire + self.family.reach:
-            return NONE
-        around = self._around(self._known, self.new, state.first_accepting, state.next_to_fire)
-        return Panes(
-            lambda: self._late(around, around.touched, assembled),
-            lambda: self._late(around, around.existed & around.touched, self._with_old(around)),
-            lambda: self._late_alone(around),
-        )
+        def some(which: Array | bool) -> WindowReferences:
+            return around.at.take(np.flatnonzero(chosen & which))
+
+        def results(which: Array | bool = True) -> Iterator[Windows]:
+            return assemble_references(self.shape, around.rows, some(which))
+
+        def replacing() -> Iterator[Windows]:
+            yield from results(~around.existed)
+            for again in in_parts(self.shape, around.rows, some(around.existed)):
+                before = located(self.family, around.old, again.windows, again.keys)
+                old = assembled(self.shape, around.old, before)
+                yield replace(assembled(self.shape, around.rows, again), old=old)
+
+        def alone() -> Iterator[Windows]:
+            yield from results(~around.existed)
+            new, again = by_key(self.shape, self.new), some(around.existed)
+            yield from assemble_references(self.shape, new, located(self.family, new, again.windows, again.keys))
+
+        return Panes(results, replacing, alone)
 
     def closing(self) -> Panes:
         """Return the windows that close."""
@@ -321,29 +332,6 @@ class SlidingBucket(RowsBucket):
             making[some.between(first - 1, end - 1).keys] = True
         some = by_key(self.shape, some.take(np.flatnonzero(making[some.keys])))
         yield from assemble_references(self.shape, some, window_references(self.family, some, first, end))
-
-    def _late(
-        self, around: _Around, again: Array, of: Callable[[Shape, Block, WindowReferences], Windows]
-    ) -> Iterator[Windows]:
-        """Yield the windows that did not exist before, then the windows `again`, which `of` assembles."""
-        yield from assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
-        for some in in_parts(self.shape, around.rows, around.at.take(np.flatnonzero(around.existed & again))):
-            yield of(self.shape, around.rows, some)
-
-    def _with_old(self, around: _Around) -> Callable[[Shape, Block, WindowReferences], Windows]:
-        def replacing(shape: Shape, rows: Block, some: WindowReferences) -> Windows:
-            before = located(self.family, around.old, some.windows, some.keys)
-            return replace(assembled(shape, rows, some), old=assembled(shape, around.old, before))
-
-        return replacing
-
-    def _late_alone(self, around: _Around) -> Iterator[Windows]:
-        """Yield the windows that did not exist before with all records, then other windows with their new records."""
-        again = around.at.take(np.flatnonzero(around.existed & around.touched))
-        yield from assemble_references(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
-        new = by_key(self.shape, self.new)
-        for some in in_parts(self.shape, new, located(self.family, new, again.windows, again.keys)):
-            yield assembled(self.shape, new, some)
 
     def _around(self, known: Block, new: Block, first: int, end: int) -> _Around:
         """Return the windows `first` up to `end` of the keys of new rows, with and without the new rows."""
