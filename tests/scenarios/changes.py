@@ -95,7 +95,7 @@ class Old:
                 held |= {each.time for each in part.windows[key][place]} if of_records else {place.start}
         assert not held or since > max(held), (since, max(held))
         if since is not None and self.open:
-            assert since <= self.frontier
+            assert min(since, FOREVER) <= self.frontier, (since, self.frontier)
 
 
 def has_edges_of(kind, other):
