@@ -5,12 +5,14 @@ A signal is an int64 for each record. For each (slice, key), the least signal of
     records of a slice and key     (12:01, logout) (12:02, view)
     "when"                         0               ABSENT             0: the condition was true of a record
     "first"                        12:01           12:02              12:01: the least event time
+
+The signal "number" is a double for each record. Its values are not folded: all of them are shuffled, in their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,13 @@ from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernels import kernel
 from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import by_key
+from slicing.content.records import Records
 
-WHEN, FIRST = SIGNALS = ("when", "first")
-"""The signals: whether the condition of the trigger is true for a record, and the least event time in microseconds."""
+WHEN, FIRST, NUMBER = "when", "first", "number"
+SIGNALS = {WHEN: ("s0", "bigint"), FIRST: ("s1", "bigint"), NUMBER: ("s2", "double")}
+"""The signals, with the column of a record that has each, and its type. They are: whether the condition of the trigger
+is true for the record, the event time in microseconds, and the number that a condition compares.
+"""
 ABSENT = int(np.iinfo(np.int64).max)
 """The value of a signal that no record has sent."""
 TRUE = 0
@@ -43,10 +49,30 @@ def with_signals(shape: Shape, count: int) -> Shape:
     return replace(shape, kernels=(_SIGNAL,) * count, same={}, numbers=(), since=())
 
 
-def together(shape: Shape, names: Sequence[str], blocks: Sequence[Block]) -> Block:
-    """Return all shuffled signals, folded and sorted by key and slice; `shape` is that of the results, or alike."""
-    signals = with_signals(shape, len(names))
-    return by_key(signals, concat(signals, blocks))
+def folded(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the signals of which only the least one is shuffled."""
+    return tuple(name for name in names if name != NUMBER)
+
+
+@dataclass(frozen=True)
+class Signals:
+    """The signals of the new records of a micro-batch: blocks of the folded ones, which `names` has, and numbers."""
+
+    names: tuple[str, ...] = ()
+    blocks: Sequence[Block] = ()
+    numbers: Sequence[Records] = ()  # one value for each record, in their order
+
+    def moved(self, change: Callable[[Sequence[Any]], list[Any]]) -> Signals:
+        """Return the same signals with `change` applied to their rows."""
+        return replace(self, blocks=change(self.blocks), numbers=change(self.numbers))
+
+    def together(self, shape: Shape) -> Block:
+        """Return the folded signals, sorted by key and slice; `shape` is that of the results, or alike."""
+        signals = with_signals(shape, len(self.names))
+        return by_key(signals, concat(signals, self.blocks))
+
+
+NO_SIGNALS = Signals()
 
 
 def least_between(values: Array, low: Array, high: Array) -> Array:

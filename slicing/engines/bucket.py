@@ -17,7 +17,7 @@ import pyarrow as pa
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
 from slicing.content.memory import Remembered
-from slicing.content.records import Records
+from slicing.content.signals import Signals, folded
 from slicing.engines.lifecycle import fired, noted
 from slicing.engines.looking import Found, Look
 from slicing.engines.stored_pairs import StoredPairs
@@ -72,9 +72,9 @@ class Wrapper:
         """Store the records of a history that ends at `at.watermark`; windows that end by then never fire."""
         self.engine.load(self.stored(shipped), at)
 
-    def take_signals(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
-        """Take the signals and values of the new records that the trigger asks for; called before `accept`."""
-        self.engine.take_signals(signals, numbers)
+    def take_signals(self, heard: Signals) -> None:
+        """Take the signals of the new records that the trigger asks for; called before `accept`."""
+        self.engine.take_signals(heard)
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield the windows that fire in the micro-batch, then write the remaining state."""
@@ -129,8 +129,7 @@ class Bucket:
         self.has_new_trigger = self.head.trigger != trigger.stored
         check_state(self.head, trigger)
         self.open_pairs: StoredPairs | None = None  # once the trigger has asked for them
-        self.heard: Sequence[Block] = ()  # the signals of this micro-batch
-        self.numbers: Sequence[Records] = ()  # the values of its records, in their order
+        self.heard = Signals(folded(trigger.signals))  # the signals of this micro-batch
         self.resources = ExitStack()  # released when the micro-batch ends, also by an error
 
     @property
@@ -184,9 +183,9 @@ class Bucket:
         """Keep the new records that open windows accept; return and count the late ones."""
         raise NotImplementedError
 
-    def take_signals(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
-        """Take the signals and values of the new records that the trigger asks for; called before `accept`."""
-        self.heard, self.numbers = signals, numbers
+    def take_signals(self, heard: Signals) -> None:
+        """Take the signals of the new records that the trigger asks for; called before `accept`."""
+        self.heard = heard
 
     @of_stage(ASSEMBLE)
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:

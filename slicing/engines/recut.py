@@ -15,6 +15,7 @@ from typing import Any
 
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Shape
+from slicing.content.signals import Signals
 from slicing.engines.bucket import Bucket, OpenBucket, Wrapper
 from slicing.triggers.lateness import Late
 
@@ -35,9 +36,9 @@ class RecutBucket(Wrapper):
         ]
         return replace(late, refused=tuple(refused))
 
-    def take_signals(self, signals: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
-        """Pass on signals and values in the slices of the checkpoint."""
-        self.engine.take_signals(self.stored(signals), self.stored(numbers))
+    def take_signals(self, heard: Signals) -> None:
+        """Pass on signals in the slices of the checkpoint."""
+        self.engine.take_signals(heard.moved(self.stored))
 
     def stored(self, shipped: Sequence[Any]) -> list[Any]:
         """Return rows in the slices of the checkpoint."""

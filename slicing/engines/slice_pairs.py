@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +29,7 @@ from slicing.content.folding import by_key, fold
 from slicing.content.marks import of_keys, under
 from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
-from slicing.content.records import Records
-from slicing.content.signals import least_between, together
+from slicing.content.signals import Signals, least_between
 from slicing.engines.key_counts import Counting, KeyCounts, has_key, of_pairs
 from slicing.engines.pair_memory import PairMemory, memory_of
 from slicing.engines.stored_pairs import StoredPairs, remembering
@@ -44,9 +43,6 @@ from slicing.triggers.candidates import Candidates, Extents
 from slicing.triggers.panes import Panes
 from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
-
-Signals: TypeAlias = tuple[Sequence[str], Sequence[Block]]
-"""The names of the signals that a trigger asks for, and the shipped blocks of these signals."""
 
 AT_ONCE = 1_000_000
 """The approximate number of pairs that are processed together."""
@@ -134,13 +130,12 @@ class SlicePairs(StoredPairs):
         first: int,
         families: Sequence[PairsOfFamily],
         keys: KeyCounts | None,
-        signals: Signals = ((), ()),
-        numbers: Sequence[Records] = (),
+        heard: Signals,
     ):
         super().__init__([each.memory for each in families], keys)
         self._counts, self._first, self._families = counts, first, families
         self._new, self._brought = new.between(first, FOREVER), new
-        self._signals, self._values = signals, ValuesOfPairs(numbers)
+        self._heard, self._values = heard, ValuesOfPairs(heard.numbers)
         self._shape = counts.nodes.shape
 
     @cached_property
@@ -194,17 +189,16 @@ class SlicePairs(StoredPairs):
 
     def _least(self, family: Family, names: pa.Table, windows: Array, keys: Array) -> dict[str, Array]:
         """Return the signals of the new records of each window, by name: the least value among its slices."""
-        asked, _ = self._signals
-        if not asked:
+        if not self._heard.names:
             return {}
-        rows = _among(self._heard, names)
+        rows = _among(self._signals, names)
         low, high = _ranges(family, rows, windows, keys)
-        return {name: least_between(rows.partials[at][0], low, high) for at, name in enumerate(asked)}
+        return {name: least_between(rows.partials[at][0], low, high) for at, name in enumerate(self._heard.names)}
 
     @cached_property
-    def _heard(self) -> Block:
+    def _signals(self) -> Block:
         """The signals of this micro-batch, by key and slice."""
-        return together(self._shape, *self._signals)
+        return self._heard.together(self._shape)
 
     def save(self) -> None:
         """Store the counts of the new records, and the trigger's state of pairs and keys."""

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
+from slicing.content.signals import Signals
 from slicing.process.remembered import FunctionStates
 from slicing.process.states import NO_STATES, States
 from slicing.spark.ddl import struct_of
@@ -54,7 +55,7 @@ class AssembleAll:
             for row in rows:
                 columns = {name: (value,) for name, value in row.items()}
                 yield from self.execution_plan.shipped(columns)
-                heard.extend(self.signalled.heard(columns) if self.signalled else ())
+                heard.extend(self.signalled.heard(columns).blocks if self.signalled else ())
                 for cause in refused:
                     refused[cause] += row[cause]
 
@@ -78,7 +79,7 @@ class AssembleAll:
         if self.signalled is None:
             return self.execution_plan.all_windows(shipped)
         assert isinstance(self.execution_plan, Merged), "only ends are asked for"
-        return self.execution_plan.all_ended(list(shipped), self.signalled.names, heard)
+        return self.execution_plan.all_ended(list(shipped), Signals(self.signalled.folded, heard))
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:

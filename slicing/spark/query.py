@@ -15,7 +15,7 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.results import Nesting, is_single
 from slicing.content.block import Shape
-from slicing.content.signals import ABSENT, FIRST, TRUE
+from slicing.content.signals import ABSENT, FIRST, SIGNALS, TRUE, WHEN
 from slicing.options import Options
 from slicing.process.function import Then, WindowFunction
 from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
@@ -141,16 +141,13 @@ class Query:
         return found if self.declared is None else told(found, self._record_schema(len(leaves), signals))
 
     def _signals(self) -> list[Column]:
-        """The trigger's columns: signal, event time, number. `slicing.stages.signalled` removes them again."""
-        column, number = self.options.trigger.column, self.options.trigger.number
-        found = []
-        if column is not None:
-            found += [F.when(quoted(column), F.lit(TRUE)).otherwise(F.lit(ABSENT)).cast("bigint").alias(flat.SIGNAL)]
+        """The trigger's columns, in the order of `SIGNALS`. `slicing.stages.signalled` removes them again."""
+        found = {name: quoted(column) for name, column in self.options.trigger.reads.items()}
+        if WHEN in found:
+            found[WHEN] = F.when(found[WHEN], F.lit(TRUE)).otherwise(F.lit(ABSENT))
         if (time := self.signal_time) is not None:
-            found += [time.alias(flat.EVENT_TIME)]
-        if number is not None:
-            found += [quoted(number).cast("double").alias(flat.NUMBER)]
-        return found
+            found[FIRST] = time
+        return [found[name].cast(kind).alias(as_) for name, (as_, kind) in SIGNALS.items() if name in found]
 
     @property
     def signal_time(self) -> Column | None:
@@ -163,8 +160,7 @@ class Query:
         kinds += ["bigint"] * (leaves - len(kinds))
         columns = {flat.TIME: self.time_kind, **flat.numbered(flat.KEY, kinds)}
         columns |= flat.numbered(flat.VALUE, [field.kind for field in self.values])
-        columns |= {flat.SIGNAL: "bigint"} if signals and self.options.trigger.column is not None else {}
-        columns |= {flat.NUMBER: "double"} if signals and self.options.trigger.number is not None else {}
+        columns |= dict(SIGNALS[name] for name in self.options.trigger.reads) if signals else {}
         return struct_of(", ".join(f"{name} {kind}" for name, kind in columns.items()))
 
     def record_time(self) -> Column:

@@ -18,6 +18,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.aggregates.results import Nesting
 from slicing.column_names import as_column, parts_of
 from slicing.content.block import Shape
+from slicing.content.signals import NUMBER, WHEN
 from slicing.errors import InvalidType, InvalidValue, Remedy
 from slicing.options import Options
 from slicing.process.function import Then
@@ -60,16 +61,16 @@ class Resolution:
     @cached_property
     def trigger(self) -> Trigger:
         """The trigger, with its columns replaced by their names."""
-        trigger = self.asked_trigger
-        if trigger.column is not None:
-            trigger = trigger.named(_boolean(self._names, trigger.column))
-        return trigger if trigger.number is None else trigger.numbered(_number(self._names, trigger.number))
+        return self._named(self.asked_trigger)
 
     @cached_property
     def _trigger_that_ends(self) -> Trigger:
         """The trigger on bounded input: it fires nothing, but the records of its column may end sessions."""
         given = self.call.options.trigger
-        return given.named(_boolean(self._names, given.column)) if given.ends else given
+        return self._named(given) if given.ends else given
+
+    def _named(self, trigger: Trigger) -> Trigger:
+        return trigger.reading({name: _CHECKED[name](self._names, column) for name, column in trigger.reads.items()})
 
     @property
     def given_schema(self) -> T.StructType:
@@ -346,6 +347,10 @@ def _number(names: Names, column: Any) -> str:
             f"{as_number(found.dataType.simpleString(), names.code(found.name))}"
         )
     return found.name
+
+
+_CHECKED = {WHEN: _boolean, NUMBER: _number}
+"""By signal, the function that checks the column which it is read from, and returns its name."""
 
 
 def output_names(named: Mapping[str, object], window: Window) -> list[str]:

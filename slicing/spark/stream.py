@@ -24,6 +24,7 @@ from slicing.aggregates.spill import spilling
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Shape
+from slicing.content.signals import Signals
 from slicing.engines.bucket import OpenBucket
 from slicing.engines.lifecycle import restart_idle
 from slicing.errors import StateMismatch
@@ -107,9 +108,8 @@ class WindowOperator(StatefulProcessor):
         self.by_clock, self.reads_clock, self.time = query.by_clock, query.reads_clock, query.clock
         self.delay = query.delay
         self.calling, self.remembers = FunctionCalls(query.then, query.nesting), query.remembers
-        signals, has_numbers = query.options.trigger.signals, query.options.trigger.number is not None
-        stage = execution_plan.first_stage(())
-        self.signalled = Signalled(stage, signals, has_numbers) if signals or has_numbers else None
+        signals = query.options.trigger.signals
+        self.signalled = Signalled(execution_plan.first_stage(()), signals) if signals else None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -139,7 +139,7 @@ class WindowOperator(StatefulProcessor):
         if self.time is Time.CLOCK:
             shipped = [not_before(self.execution_plan.shipping, each, bucket.head.watermark) for each in shipped]
         if self.signalled:
-            bucket.take_signals(*self._heard(self.signalled, table, bucket))
+            bucket.take_signals(self._heard(self.signalled, table, bucket))
         late: Late[Any] = bucket.accept(shipped)
         restart_idle(bucket.head, shipped)
         if bucket.pages.is_new and self.needs_timer:
@@ -190,15 +190,12 @@ class WindowOperator(StatefulProcessor):
                 "none. Go back to its trigger, or start with a new checkpoint."
             )
 
-    def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> tuple[list[Any], list[Any]]:
-        """The signals and numbers of a micro-batch, each with the slice of its record."""
-        heard: list[Any] = stage.heard(table)
-        numbers: list[Any] = stage.numbers(table)
+    def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> Signals:
+        """The signals of a micro-batch, each with the slice of its record."""
+        heard, now = stage.heard(table), bucket.head.watermark
         if self.time is Time.CLOCK:
-            now = bucket.head.watermark
-            heard = [not_before(stage.stage.shape, each, now) for each in heard]
-            numbers = [not_before(stage.stage.shape, each, now) for each in numbers]
-        return heard, numbers
+            return heard.moved(lambda rows: [not_before(stage.stage.shape, each, now) for each in rows])
+        return heard
 
     def _bucket(self) -> OpenBucket:
         return self._opened(self.fingerprint)
@@ -325,8 +322,7 @@ def build(
     """
     chosen = query.execution_plan
     stage = chosen.first_stage(labels, with_records=query.options.late == RECORDS)
-    has_numbers, has_times = query.options.trigger.number is not None, query.signal_time is not None
-    stage = wrapped(first_stage(stage, query.options.trigger.signals, has_numbers, has_times))
+    stage = wrapped(first_stage(stage, query.options.trigger.signals, query.signal_time is not None))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = operator(chosen, query, fingerprint(query, spread))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(

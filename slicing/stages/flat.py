@@ -32,8 +32,6 @@ END, RECORDS, WATERMARK, TAKEN, MISSED, UNTIL, TIME = "end", "records", "waterma
 first window that was open, the number of closed windows, the end of that open window, and the time of the record."""
 KEY, RESULT, OLD, VALUE = "k", "r", "o", "v"
 """The prefixes of numbered columns: leaves of keys, results, replaced results, values of a late record."""
-SIGNAL, EVENT_TIME, NUMBER = "s0", "s1", "s2"
-"""The columns of records that a trigger reads, after those of values: a condition, an event time, and a number."""
 _PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint"}
 
 Item = TypeVar("Item")

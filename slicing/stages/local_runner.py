@@ -19,6 +19,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.aggregates.record_count import RECORD_COUNT
 from slicing.assembly.results import Windows, in_time
 from slicing.content.block import Shape
+from slicing.content.signals import Signals, folded
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, not_before
 from slicing.stages.signalled import first_stage
@@ -71,7 +72,7 @@ def check(window: Window, trigger: Trigger, by_clock: bool, streaming: bool) -> 
     """Raise InvalidValue as a query would, and also for columns: records here have no values, only times."""
     if getattr(window, "gap_column", None) is not None:
         raise InvalidValue(f'records are times alone here, without gaps; got {window}. Draw session("10 minutes").')
-    if trigger.column is not None or trigger.number is not None:
+    if trigger.reads:
         raise InvalidValue(f"records are times alone here, without conditions and values; got {trigger}. Leave it out.")
     support_of(window).check("auto", by_clock, trigger, streaming)
 
@@ -133,8 +134,8 @@ class _Run:
         self.execution_plan: Any = support.execution_plan(
             Aggregation(self.shape, trees * len(kernels), arguments, may_be_late)
         )
-        self.stage: Any = first_stage(self.execution_plan.first_stage((0,), with_records=True), trigger.signals)
-        self.heard: list[Any] = []  # the signals of the records that were shuffled last
+        self.heard = Signals(folded(trigger.signals))  # the signals of the records that were shuffled last
+        self.stage: Any = first_stage(self.execution_plan.first_stage((0,), with_records=True), self.heard.names)
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
         )
@@ -148,7 +149,7 @@ class _Run:
         columns |= {"order": columns["time"]} if self.counts else {}
         batch = pa.RecordBatch.from_pydict(columns)
         rows = pa.Table.from_batches(self.stage([batch])).to_pydict()
-        self.heard = self.stage.heard(rows) if self.trigger.signals else []
+        self.heard = self.stage.heard(rows) if self.heard.names else self.heard
         return self.execution_plan.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
 
     def bucket(self, trigger: Trigger) -> Any:

@@ -13,6 +13,7 @@ from slicing.content.block import Block
 from slicing.content.codec import decode
 from slicing.content.intervals import EndingRecords
 from slicing.content.records import decode_records
+from slicing.content.signals import NO_SIGNALS, Signals
 from slicing.engines.bucket import Bucket
 from slicing.engines.sessions.bucket import RefusedSessions, SessionBucket, all_sessions
 from slicing.engines.sessions.ended import EndedByRecords
@@ -146,8 +147,8 @@ class Merged(Sliced):
 
     def assembled(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
-        return self.all_ended(list(shipped), (), ())
+        return self.all_ended(list(shipped), NO_SIGNALS)
 
-    def all_ended(self, shipped: Sequence[Block], names: Sequence[str], heard: Sequence[Block]) -> Iterator[Windows]:
-        """Yield all windows of a bucket of bounded input, given its signals (`heard`) of these names."""
-        return all_sessions(self.shape, self.session, shipped, self.of, names, heard)
+    def all_ended(self, shipped: Sequence[Block], heard: Signals) -> Iterator[Windows]:
+        """Yield all windows of a bucket of bounded input, given its signals."""
+        return all_sessions(self.shape, self.session, shipped, self.of, heard)

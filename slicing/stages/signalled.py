@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from slicing.content.block import Block, empty
 from slicing.content.codec import decode
-from slicing.content.records import Records, decode_records
-from slicing.content.signals import ABSENT, FIRST, WHEN, with_signals
+from slicing.content.records import decode_records
+from slicing.content.signals import ABSENT, FIRST, NUMBER, SIGNALS, WHEN, Signals, folded, with_signals
 from slicing.stages.preaggregate import (
     CHUNK_ROWS,
     Dropped,
@@ -42,37 +42,45 @@ COLUMN, NUMBERS = "signals", "numbers"
 class Signalled:
     """The first stage `of` a plan, which also shuffles the signals `names`. For `when` it reads an additional column.
 
-    With `has_times` it reads one more column, with the event times of records, if the times of rows are others. With
-    `has_numbers` it reads one more column, and shuffles the values of all records, in their order.
+    With `has_times` it reads one more column, with the event times of records, if the times of rows are others. For
+    `number` it reads one more column, and shuffles the values of all records, in their order.
     """
 
     of: PreAggregate | ShuffleRecords
     names: tuple[str, ...]
-    has_numbers: bool = False
     has_times: bool = False
+
+    @cached_property
+    def folded(self) -> tuple[str, ...]:
+        """Return the signals that are folded before they are shuffled."""
+        return folded(self.names)
 
     @property
     def schema(self) -> str:
         """Return the columns of the output rows as DDL."""
-        return f"{self.of.schema}, {COLUMN} binary" + (f", {NUMBERS} binary" if self.has_numbers else "")
+        return f"{self.of.schema}, {COLUMN} binary" + (f", {NUMBERS} binary" if NUMBER in self.names else "")
+
+    @cached_property
+    def _read(self) -> list[str]:
+        """The folded signals that have columns, in the order of these; "first" may be the time of a row."""
+        return [name for name in SIGNALS if name in self.folded and (name != FIRST or self.has_times)]
 
     @cached_property
     def stage(self) -> PreAggregate:
         """Return the stage that folds signals: by slice and key, or, for sessions, by time, key and gap."""
-        shape = with_signals(self.of.shape, len(self.names))
-        time = int(WHEN in self.names) if self.has_times else -1
-        arguments = tuple((time,) if name == FIRST else (0,) for name in self.names)
+        shape = with_signals(self.of.shape, len(self.folded))
+        arguments = tuple((self._read.index(name) if name in self._read else -1,) for name in self.folded)
         if isinstance(self.of, PreMerge):
             return replace(self.of, shape=shape, arguments=arguments, with_records=False, merges=False)
         return PreAggregate(shape, arguments, self.of.labels)
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the inner stage, the rows of values between its chunks, and the signals at the end."""
-        columns = (WHEN in self.names) + self.has_times
-        folding, values = _Folding(self.stage, FIRST in self.names, columns), _Values(self.of)
-        noted = map(values.note, batches) if self.has_numbers else batches
+        folding = _Folding(self.stage, set(self.folded) != {WHEN}, len(self._read))
+        values = _Values(self.of)
+        noted = map(values.note, batches) if NUMBER in self.names else batches
         between, part = partial(self._of_values, values, Numbers(partition)), Numbers(partition)
-        for rows in self.of(map(folding.note, noted) if self.names else noted, partition, between):
+        for rows in self.of(map(folding.note, noted) if self.folded else noted, partition, between):
             if self._columns[-1] not in rows.schema.names:
                 for name in self._columns:
                     rows = rows.append_column(name, pa.nulls(len(rows), pa.binary()))
@@ -89,7 +97,7 @@ class Signalled:
 
     @property
     def _columns(self) -> tuple[str, ...]:
-        return (COLUMN, NUMBERS) if self.has_numbers else (COLUMN,)
+        return (COLUMN, NUMBERS) if NUMBER in self.names else (COLUMN,)
 
     def _moved(self, rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
         """Return rows with their blocks moved to the column of that name."""
@@ -102,15 +110,13 @@ class Signalled:
             rows = rows.append_column(column, blocks if column == name else none)
         return rows
 
-    def heard(self, rows: Mapping[Any, Iterable[bytes | None]]) -> list[Block]:
-        """Return the shuffled signals, from the columns of the rows."""
-        return [decode(self.stage.packed, data) for data in rows[COLUMN] if data is not None]
-
-    def numbers(self, rows: Mapping[Any, Iterable[bytes | None]]) -> list[Records]:
-        """Return the shuffled values in their order, from the columns of the sorted rows."""
-        if not self.has_numbers:
-            return []
-        return [decode_records(self.of.shape, data) for data in rows[NUMBERS] if data is not None]
+    def heard(self, rows: Mapping[Any, Iterable[bytes | None]]) -> Signals:
+        """Return the shuffled signals, from the columns of the sorted rows."""
+        blocks = [decode(self.stage.packed, data) for data in rows[COLUMN] if data is not None]
+        numbers = rows[NUMBERS] if NUMBER in self.names else ()
+        return Signals(
+            self.folded, blocks, [decode_records(self.of.shape, data) for data in numbers if data is not None]
+        )
 
 
 @dataclass
@@ -184,8 +190,6 @@ class _Values:
         return list(_encoded(self.of.shape, records, self.of._labels))
 
 
-def first_stage(
-    of: PreAggregate | ShuffleRecords, names: tuple[str, ...], has_numbers: bool = False, has_times: bool = False
-) -> Any:
-    """Return a first stage that also shuffles these signals and numbers, or `of` itself if there are none."""
-    return Signalled(of, names, has_numbers, has_times) if names or has_numbers else of
+def first_stage(of: PreAggregate | ShuffleRecords, names: tuple[str, ...], has_times: bool = False) -> Any:
+    """Return a first stage that also shuffles these signals, or `of` itself if there are none."""
+    return Signalled(of, names, has_times) if names else of

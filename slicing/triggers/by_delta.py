@@ -22,9 +22,10 @@ from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
 from slicing.column_names import text_of, written
 from slicing.content.memory import FIELDS, NEVER, Remembered, kernel_of
+from slicing.content.signals import NUMBER
 from slicing.state.format.column_texts import renumbered
 from slicing.triggers.candidates import Candidates, Memory
-from slicing.triggers.condition import Condition
+from slicing.triggers.condition import OfColumn
 from slicing.triggers.trigger import NUMBERS, UNMERGED, MicroBatchTime
 
 
@@ -54,17 +55,17 @@ LEFT = 7 / 8
 
 
 @dataclass(frozen=True)
-class ByDelta(Condition):
+class ByDelta(OfColumn):
     """True if a value of `column` (a name or an expression) differs from the last fired value by over `threshold`.
 
     Records are compared in the order of their arrival. Null and NaN are left out.
     """
 
-    column: Any
     threshold: float
 
     by_record = True
     memory = WITH_VALUES
+    signal = NUMBER
 
     @property
     def asks(self) -> frozenset[str]:
@@ -79,8 +80,7 @@ class ByDelta(Condition):
     @property
     def meaning(self) -> str:
         """Return the condition in a few words."""
-        name = f"`{self.column}`" if isinstance(self.column, str) else str(written(self.column))
-        return f"{name} differs from its value at the last firing by more than {self.threshold:g}"
+        return f"{self.text} differs from its value at the last firing by more than {self.threshold:g}"
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         """Return the pairs with such a record: `bool[n]`."""

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from slicing.aggregates.arrays import Array
 from slicing.column_names import written
 from slicing.content.signals import ABSENT, WHEN
 from slicing.triggers.candidates import Candidates, Memory
-from slicing.triggers.condition import Condition
+from slicing.triggers.condition import OfColumn
 from slicing.triggers.trigger import ENDS, MicroBatchTime
 
 
 @dataclass(frozen=True)
-class BySignal(Condition):
+class BySignal(OfColumn):
     """True in the micro-batch of a record for which `column` (a name or an expression) is true; null is false.
 
     With `ends`, such a record ends its session: records after it, by event time, are in another session.
     """
 
-    column: Any
     ends: bool = False
 
     remembers = False
@@ -35,11 +33,7 @@ class BySignal(Condition):
     @property
     def meaning(self) -> str:
         """Return the condition in a few words."""
-        return f"a record has come for which {self._text} is true" + (", which ends its session" if self.ends else "")
-
-    @property
-    def _text(self) -> str:
-        return f"`{self.column}`" if isinstance(self.column, str) else str(written(self.column))
+        return f"a record has come for which {self.text} is true" + (", which ends its session" if self.ends else "")
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         """Return the pairs with such a new record: `bool[n]`."""

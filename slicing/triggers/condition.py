@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from slicing.aggregates.arrays import Array
+from slicing.column_names import written
 from slicing.content.memory import Remembered
 from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory
 from slicing.triggers.panes import Panes
@@ -90,3 +91,15 @@ class Condition:
     def left(self, counts: Array, own: Array, others: Array) -> Array:
         """Return the remaining record counts of keys after firings by this condition or by others: `int64[n]`."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class OfColumn(Condition):
+    """A condition that reads a column of records, a name or an expression; `signal` says how it is shuffled."""
+
+    column: Any
+
+    @property
+    def text(self) -> str:
+        """Return the column as messages show it."""
+        return f"`{self.column}`" if isinstance(self.column, str) else str(written(self.column))

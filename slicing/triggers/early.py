@@ -5,7 +5,7 @@ A single condition that needs no record counts chooses from the dirty set, and n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,10 +15,8 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.content.memory import NEVER, Remembered
 from slicing.triggers.buffer import Buffer
-from slicing.triggers.by_delta import ByDelta
-from slicing.triggers.by_signal import BySignal
 from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory, OpenPairs
-from slicing.triggers.condition import Condition
+from slicing.triggers.condition import Condition, OfColumn
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import (
     CLOSING,
@@ -73,23 +71,16 @@ class Early(Trigger):
         return self.purge and kind == "early"
 
     @property
-    def column(self) -> Any:
-        """Return the column of `when`, None without one."""
-        return next((each.column for each in self.conditions if isinstance(each, BySignal)), None)
+    def reads(self) -> Mapping[str, Any]:
+        """Return the columns of the conditions, by signal."""
+        return {each.signal: each.column for each in self.conditions if isinstance(each, OfColumn)}
 
-    @property
-    def number(self) -> Any:
-        """Return the column of `delta`, None without one."""
-        return next((each.column for each in self.conditions if isinstance(each, ByDelta)), None)
-
-    def numbered(self, column: str) -> Early:
-        """Return the same trigger, with the column of `delta` given by name."""
-        named = (replace(each, column=column) if isinstance(each, ByDelta) else each for each in self.conditions)
-        return replace(self, conditions=tuple(named))
-
-    def named(self, column: str) -> Early:
-        """Return the same trigger, with the column of `when` given by name."""
-        named = (replace(each, column=column) if isinstance(each, BySignal) else each for each in self.conditions)
+    def reading(self, columns: Mapping[str, str]) -> Early:
+        """Return the same trigger, with the columns given by name."""
+        named = (
+            replace(each, column=columns[each.signal]) if isinstance(each, OfColumn) else each
+            for each in self.conditions
+        )
         return replace(self, conditions=tuple(named))
 
     def check_room(self, size: int, keeps_records: bool) -> None:

@@ -257,21 +257,12 @@ class Trigger:
         return False
 
     @property
-    def column(self) -> Any:
-        """Return the column of records that the trigger reads, a name or a Column; None without one."""
-        return None
+    def reads(self) -> Mapping[str, Any]:
+        """Return the columns of records that the trigger reads, by signal: names or Columns."""
+        return {}
 
-    def named(self, column: str) -> Trigger:
-        """Return the same trigger, with its column given by name."""
-        return self
-
-    @property
-    def number(self) -> Any:
-        """Return the column of numbers whose values the trigger reads, in order of arrival; None without one."""
-        return None
-
-    def numbered(self, column: str) -> Trigger:
-        """Return the same trigger, with its column of numbers given by name."""
+    def reading(self, columns: Mapping[str, str]) -> Trigger:
+        """Return the same trigger, with the columns of `reads` given by name."""
         return self
 
     def wait(self, grace: int) -> int:

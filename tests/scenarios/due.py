@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from slicing.content.signals import NUMBER
 from slicing.triggers.by_delay import ByDelay, ByEventDelay
 from slicing.triggers.by_delta import ByDelta
 from slicing.triggers.by_interval import CLOCK, ByInterval
@@ -141,7 +142,7 @@ class Conditions(Pairs):
         before, self.trigger = self.trigger, trigger
         for known in self.known.values() if waits_by_event(before) != waits_by_event(trigger) else ():
             known.came, known.since, known.is_older = None, None, True
-        if before.number != trigger.number:
+        if before.reads.get(NUMBER) != trigger.reads.get(NUMBER):
             self.compared, self.newest = {}, {}
 
     def early(self, parts):

@@ -16,7 +16,7 @@ from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER, FEW_SLICES, choose
 from slicing.content.block import Shape
-from slicing.content.signals import ABSENT, TRUE
+from slicing.content.signals import ABSENT, NUMBER, TRUE, WHEN, Signals, folded
 from slicing.stages.execution_plan import Aggregation, not_before
 from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.support_of import support_of
@@ -85,7 +85,7 @@ class Scenario:
         self.fine = self.merged = self.warm = -FOREVER  # instants of changes, as `changes` has them
         self.since = [None] * len(self.cases)  # by result, the start of the first window that has it, if not all have
         self.stores = {label: store() for label in labels}
-        self.heard = defaultdict(lambda: ([], []))  # by bucket, signals and values of records
+        self.heard = defaultdict(lambda: Signals(folded(self.trigger.signals)))  # by bucket
         self.process = None
         self.call = Call(kind, trigger, grace, self._order, self._truth)
         self.watermark, self.seen = 0, Counter()
@@ -175,8 +175,8 @@ class Scenario:
             mine = rows.filter(pa.array(np.asarray(rows["bucket"]) == label)).to_pydict()
             found[label] = execution_plan.shipped(mine)
             if isinstance(stage, Signalled):
-                self.heard[label][0].extend(stage.heard(mine))
-                self.heard[label][1].extend(stage.numbers(mine))
+                heard, more = self.heard[label], stage.heard(mine)
+                self.heard[label] = Signals(more.names, [*heard.blocks, *more.blocks], [*heard.numbers, *more.numbers])
         return found
 
     def pre_aggregate(self, records, stage):
@@ -200,21 +200,21 @@ class Scenario:
     def first_stage(self, execution_plan):
         """The stage before the shuffle, which also ships what the trigger asks of records."""
         of, trigger = execution_plan.first_stage(self.labels), self.trigger
-        return first_stage(of, trigger.signals, trigger.number is not None)
+        return first_stage(of, trigger.signals)
 
     def _asked(self, records):
         """The columns that the trigger asks for: whether a condition is true of each record, and their values."""
         found = {}
-        if self.trigger.column is not None:
+        if WHEN in self.trigger.reads:
             found["signal"] = pa.array([TRUE if marked(record) else ABSENT for record in records], pa.int64())
-        if self.trigger.number is not None:
+        if NUMBER in self.trigger.reads:
             found["number"] = pa.array([record.value for record in records], pa.float64())
         return found
 
     def arriving(self, records, partitions, execution_plan=None):
         """By bucket, what reaches it from some input partitions."""
         cuts, found = [len(records) * at // partitions for at in range(partitions + 1)], defaultdict(list)
-        self.heard = defaultdict(lambda: ([], []))
+        self.heard = defaultdict(lambda: Signals(folded(self.trigger.signals)))
         for low, high in pairwise(cuts):
             for label, shipped in self.ship(records[low:high], execution_plan).items() if high > low else ():
                 found[label] += shipped
@@ -227,7 +227,7 @@ class Scenario:
     def hearing(self, label):
         """The state of a bucket that has heard what the trigger asks of the records that reach it."""
         bucket = self.bucket(label)
-        bucket.take_signals(*self.heard[label])
+        bucket.take_signals(self.heard[label])
         return bucket
 
     # --- micro-batches ---

@@ -7,7 +7,7 @@ import pytest
 from scenarios.kinds.even import Even
 from scenarios.scenario import Scenario
 
-from slicing.content.signals import ABSENT, FIRST, WHEN
+from slicing.content.signals import ABSENT, FIRST, NUMBER, WHEN
 from slicing.stages import preaggregate
 from slicing.stages.preaggregate import PreAggregate, ShuffleRecords
 from slicing.stages.signalled import Signalled
@@ -38,7 +38,7 @@ def batches(count, rows, noted):
 def test_values_are_shipped_in_order_after_each_chunk(monkeypatch, name):
     monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 20)
     shape = Scenario(Even(Hopping(7, 7)), early(delta=("v", 1.0)), results=("sum",)).shape
-    stage, noted, rows, first = Signalled(STAGES[name](shape), (), has_numbers=True), [], [], None
+    stage, noted, rows, first = Signalled(STAGES[name](shape), (NUMBER,)), [], [], None
     for some in stage(batches(12, 10, noted), 1):
         assert some.schema.names == [column.split()[0] for column in stage.schema.split(", ")]
         if first is None and some["numbers"].null_count < len(some):
@@ -48,7 +48,7 @@ def test_values_are_shipped_in_order_after_each_chunk(monkeypatch, name):
     shipped = sorted((row for row in rows if row["numbers"] is not None), key=lambda row: row["part"])
     assert len({row["part"] for row in shipped}) == len(shipped) >= 6
     found = {}
-    for each in stage.numbers({"numbers": [row["numbers"] for row in shipped]}):
+    for each in stage.heard({"signals": [], "numbers": [row["numbers"] for row in shipped]}).numbers:
         for key, value in zip(each.names.column(0).to_pylist(), each.values[0].to_pylist(), strict=True):
             found.setdefault(key, []).append(value)
     wanted = [at for at in range(120) if at % 5 >= 2]
@@ -67,7 +67,7 @@ def test_the_first_event_time_may_be_that_of_a_column():
         "s1": pa.array([50, 40, 70]),
     }
     rows = pa.Table.from_batches(stage([pa.RecordBatch.from_pydict(columns)])).to_pydict()
-    (found,) = stage.heard(rows)
+    (found,) = stage.heard(rows).blocks
     keys = found.names.column(0).take(pa.array(found.keys)).to_pylist()
     signals = [column.tolist() for (column,) in found.partials]
     assert dict(zip(keys, zip(*signals, strict=True), strict=True)) == {1: (0, 40), 2: (ABSENT, 70)}

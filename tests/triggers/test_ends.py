@@ -16,7 +16,7 @@ from scenarios.due import Conditions, Known, MicroBatch, Pair
 from scenarios.kind import Place, Record, marked
 
 from slicing import InvalidValue, counting, hopping, session, sliding, tumbling, unbounded
-from slicing.content.signals import ABSENT, TRUE
+from slicing.content.signals import ABSENT, TRUE, Signals
 from slicing.engines.looking import Look
 from slicing.errors import StateMismatch
 from slicing.stages.execution_plan import Aggregation
@@ -66,7 +66,9 @@ class Ended:
         """The signals of records, as the stages before and behind the shuffle hand them on."""
         stage = Signalled(self.execution_plan.first_stage((0,)), self.emission.signals)
         signals = {"s0": pa.array([TRUE if marked(Record(*r)) else ABSENT for r in records], pa.int64())}
-        return stage.heard(self.staged(stage, self.columns(records) | signals, len(records) // 3)) if records else []
+        if not records:
+            return Signals(self.emission.signals)
+        return stage.heard(self.staged(stage, self.columns(records) | signals, len(records) // 3))
 
     def columns(self, records):
         times, keys, values, gaps = ([r[i] for r in records] for i in range(4))
@@ -335,7 +337,7 @@ def test_bounded_input_has_the_same_sessions(kind):
     one, model = world(WINDOWS[kind])
     records = [record for records, _ in batches_of(7, 50) for record in records]
     shipped = [block for part in (records[::2], records[1::2]) for block in one.shipped(part)]
-    found = one.rows(one.execution_plan.all_ended(shipped, one.emission.signals, one.heard(records)))
+    found = one.rows(one.execution_plan.all_ended(shipped, one.heard(records)))
     model.watermark = -(1 << 50)
     wanted = model.step(records, 1 << 43, 0)
     assert results(found) == {place: truth(values)[1:] for place, values in wanted.items()}

@@ -65,7 +65,7 @@ class ByClock(Trigger):
 
 TRIGGERS = {
     # Signals and numbers are heard in test_early.
-    **{name: each for name, each in EARLY.items() if not each.signals and each.number is None},
+    **{name: each for name, each in EARLY.items() if not each.signals},
     **{
         repr(each): each
         for each in (

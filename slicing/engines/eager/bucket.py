@@ -188,8 +188,7 @@ class EagerBucket(Bucket):
                 for each in self.leading
             ],
             keys,
-            (self.trigger.signals, self.heard),
-            self.numbers,
+            self.heard,
         )
 
     def _panes_of(self, each: FamilyPages) -> Callable[[Block], Panes]:

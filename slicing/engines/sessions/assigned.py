@@ -56,7 +56,7 @@ class AssignedBucket(SessionBucket):
         sessions = self._merged[0]
         place = np.full(len(sessions) + 1, -1)  # its last item is for records of no open window
         place[windows] = np.arange(len(windows))
-        return values_by(self.numbers, lambda records: place[located(self._intervals_of(records), sessions)])
+        return values_by(self.heard.numbers, lambda records: place[located(self._intervals_of(records), sessions)])
 
     def _intervals_of(self, records: Records) -> Block:
         """Return the window of each record, as a row without partials but its end."""

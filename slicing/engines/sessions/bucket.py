@@ -34,7 +34,7 @@ from slicing.content.intervals import (
 )
 from slicing.content.marks import occur_in, under, without_partials
 from slicing.content.memory import Remembered
-from slicing.content.signals import ABSENT, least_of, with_signals
+from slicing.content.signals import ABSENT, NO_SIGNALS, Signals, least_of, with_signals
 from slicing.engines.bucket import known_rows
 from slicing.engines.key_counts import has_key
 from slicing.engines.lateness import Progress
@@ -105,9 +105,9 @@ def frames(sessions: Block, unit: int, kind: str = "final") -> Iterator[Windows]
         yield Windows(rows.index, rows.keys, *partials, kind=kind, ends=rows.ends)
 
 
-def heard_rows(shape: Shape, session: Session, names: Sequence[str], heard: Sequence[Block]) -> Block:
-    """Return the signals of these names as rows with ends."""
-    return interval_rows(with_signals(shape, len(names)), session, heard)
+def heard_rows(shape: Shape, session: Session, heard: Signals) -> Block:
+    """Return the signals as rows with ends."""
+    return interval_rows(with_signals(shape, len(heard.names)), session, heard.blocks)
 
 
 def interval_rows(shape: Shape, session: Session, blocks: Sequence[Block]) -> Block:
@@ -120,13 +120,12 @@ def all_sessions(
     session: Session,
     blocks: Sequence[Block],
     of: type[SessionKind] = Merging,
-    names: Sequence[str] = (),
-    heard: Sequence[Block] = (),
+    heard: Signals = NO_SIGNALS,
 ) -> Iterator[Windows]:
-    """Yield all sessions of a bucket of bounded input; a kind that takes ends gets the signals `heard`."""
+    """Yield all sessions of a bucket of bounded input; a kind that takes ends gets the signals."""
     kind, rows = of(session, with_ends(shape.select(()))), interval_rows(shape, session, blocks)
     if kind.takes_ends:
-        kind.take_signals(heard_rows(shape, session, names, heard), names)
+        kind.take_signals(heard_rows(shape, session, heard), heard.names)
     return frames(reduced(with_ends(shape), rows, *kind.derive(rows)), session.unit)
 
 
@@ -211,7 +210,7 @@ class SessionBucket(RowsBucket):
         """Keep the rows of a micro-batch that are not late by the rule `late_by`; return and count the late ones."""
         new, known = interval_rows(self.plain, self.session, shipped), self._open
         if self.kind.takes_ends:
-            self.kind.take_signals(self._heard_rows, self.trigger.signals)
+            self.kind.take_signals(self._heard_rows, self.heard.names)
         ends = self.kind.deciding_ends(known, new)
         self._accepting = self.progress.state.first_accepting
         late = ends <= self._accepting
@@ -367,12 +366,12 @@ class SessionBucket(RowsBucket):
 
     @cached_property
     def _heard_rows(self) -> Block:
-        return heard_rows(self.plain, self.session, self.trigger.signals, self.heard)
+        return heard_rows(self.plain, self.session, self.heard)
 
     def _signals(self, sessions: Block) -> dict[str, Array]:
         """Return the signals of the new records of each session, by name."""
-        asked = self.trigger.signals
-        if not asked or not self.heard:
+        asked = self.heard.names
+        if not self.heard.blocks:
             return {name: np.full(len(sessions), ABSENT) for name in asked}
         rows = self._heard_rows.take(self._accepted(self._heard_rows))
         parts = located(rows, sessions)

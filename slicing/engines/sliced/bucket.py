@@ -294,8 +294,7 @@ class SlicedBucket(Bucket):
             first,
             [pairs_of(self.pages, each, self._panes_of(each), held, remembers, closed_by) for each in self.leading],
             keys,
-            (self.trigger.signals, self.heard),
-            self.numbers,
+            self.heard,
         )
 
     def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:

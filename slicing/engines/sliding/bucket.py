@@ -37,7 +37,7 @@ from slicing.content.folding import by_key, fold, reduced
 from slicing.content.marks import of_keys, under, without_partials
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records
-from slicing.content.signals import FIRST, least_between, least_of, together
+from slicing.content.signals import FIRST, least_between, least_of
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import has_key
 from slicing.engines.lateness import Progress
@@ -248,11 +248,10 @@ class SlidingBucket(RowsBucket):
 
     def _signals(self, around: _Around) -> dict[str, Array]:
         """Return the signals of the new records of each window, without late records, by name."""
-        asked, rows = self.trigger.signals, around.rows
+        asked, rows = self.heard.names, around.rows
         if not asked:
             return {}
-        signals = together(self.shape, asked, self.heard)
-        signals = under(signals, rows.names)
+        signals = under(self.heard.together(self.shape), rows.names)
         count = max(len(rows.names), int(signals.keys.max(initial=0)) + 1)
         pairs = Pairs.over(np.concatenate([rows.index, signals.index, self.new.index]), count)
         new = under(self.new, rows.names)

@@ -22,7 +22,7 @@ from slicing.content.block import Block, Shape, concat, empty, encode_keys
 from slicing.content.folding import fold, regroup
 from slicing.content.marks import of_keys, under, without_keys
 from slicing.content.records import Records
-from slicing.content.signals import least_of, together
+from slicing.content.signals import least_of
 from slicing.engines.bucket import known_rows
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import has_key
@@ -195,7 +195,7 @@ class UnboundedBucket(RowsBucket):
             signals=lambda: self._signals(totals),
             latest=lambda: np.ones(count, dtype=bool),
             purge=lambda chosen: self._gone.append(totals.take(np.flatnonzero(chosen))),
-            numbers=partial(numbers_of_keys, self.numbers, totals),
+            numbers=partial(numbers_of_keys, self.heard.numbers, totals),
             purged=purged,
         )
 
@@ -212,10 +212,10 @@ class UnboundedBucket(RowsBucket):
 
     def _signals(self, totals: Block) -> dict[str, Array]:
         """Return the signals of the new records of each key, by name."""
-        asked = self.trigger.signals
+        asked = self.heard.names
         if not asked:
             return {}
-        rows = under(together(self.shape, asked, self.heard), totals.names)
+        rows = under(self.heard.together(self.shape), totals.names)
         least = [least_of(rows.partials[at][0], rows.keys, len(totals.names)) for at in range(len(asked))]
         return {name: found[totals.keys] for name, found in zip(asked, least, strict=True)}
 
