@@ -146,7 +146,7 @@ class Query:
         bucket, found = self.bucket(store), []
         bucket.accept(self.shipped(records))
         for frame in bucket.close(MicroBatchTime(watermark)):
-            shape = replace(self.shape, since=bucket.since)
+            shape = replace(self.shape, since=bucket.coverage.results)
             table = flat_windows(shape, frame, self.emission, bucket.head.revision, True)
             places = [(repr(each), name) for each in self.members for name in self.names]
             for row in table.to_pylist():
@@ -159,7 +159,7 @@ class Query:
         bucket, found = self.bucket(store), []
         late = bucket.accept(self.shipped(records))
         for frame in bucket.close(MicroBatchTime(watermark)):
-            shape = Shape(self.shape.family, self.shape.keys, self.shape.kernels, since=bucket.since)
+            shape = Shape(self.shape.family, self.shape.keys, self.shape.kernels, since=bucket.coverage.results)
             table = flat_windows(shape, frame, self.emission, bucket.head.revision)
             own = self.family.families[frame.family]
             ends = frame.ends_by(own).tolist()

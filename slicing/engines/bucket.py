@@ -27,9 +27,9 @@ from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.adapting import over_stored
 from slicing.state.format.changes import LACKING
-from slicing.state.format.coverage import Coverage
+from slicing.state.format.coverage import Coverage, results_since
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.header import Header, known_since
+from slicing.state.format.header import Header
 from slicing.state.format.list_names import COUNTS, EARLY, PENDING, parse
 from slicing.state.format.zone_tables import parts
 from slicing.state.lists import PageLists
@@ -50,11 +50,6 @@ class Wrapper:
         self.engine = engine
         self.pages: Pages = engine.pages
         self.head: Header = engine.head
-
-    @property
-    def since(self) -> tuple[int | None, ...]:
-        """For each result, the first microsecond at which a window with the result may start; None if all have it."""
-        return self.engine.since
 
     def stored(self, shipped: Sequence[Any]) -> Sequence[Any]:
         """Return shipped rows in the form in which the engine stores them."""
@@ -132,11 +127,6 @@ class Bucket:
         self.heard = Signals(folded(trigger.signals))  # the signals of this micro-batch
         self.resources = ExitStack()  # released when the micro-batch ends, also by an error
 
-    @property
-    def since(self) -> tuple[int | None, ...]:
-        """For each result, the first microsecond at which a window with the result may start; None if all have it."""
-        return tuple(map(known_since, self.head.current))
-
     def over_stored(self, shape: Shape) -> Shape:
         """Return the shape over the slices of the checkpoint."""
         return self.known(shape).over(over_stored(self.head, self.fingerprint, shape.family))
@@ -168,7 +158,7 @@ class Bucket:
 
     def known(self, shape: Shape) -> Shape:
         """Return the shape with the instant from which on windows must start to have each result."""
-        since = self.since
+        since = results_since(self.head)
         if all(at is None for at in since):
             return shape
         return replace(shape, since=tuple(since[place] for place in shape.places))
@@ -282,7 +272,7 @@ class Bucket:
     @property
     def coverage(self) -> Coverage:
         """Which records the bucket has: all that windows in it hold, unless it has slices."""
-        return Coverage(self.shape.family)
+        return Coverage(self.shape.family, results=results_since(self.head))
 
     @property
     def pair_bytes(self) -> int:

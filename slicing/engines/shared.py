@@ -17,6 +17,7 @@ from slicing.content.block import Block, Shape
 from slicing.engines.bucket import OpenBucket, Wrapper
 from slicing.engines.looking import Found, Look, Pieces, Unknown
 from slicing.errors import StateMismatch
+from slicing.state.format.coverage import Coverage
 from slicing.state.format.fingerprint import REFUSE, Fingerprint
 from slicing.state.format.header import SAME, Header, known_since
 from slicing.triggers.lateness import Late
@@ -108,9 +109,10 @@ class SharedFields(Wrapper):
         self.grouped, self.of_groups = grouped, of_groups
 
     @property
-    def since(self) -> tuple[int | None, ...]:
-        """For each result, the first microsecond at which a window with the result may start; None if all have it."""
-        return self.grouped.since(self.head) if self.of_groups else self.engine.since
+    def coverage(self) -> Coverage:
+        """Which records the bucket has, of each result."""
+        coverage = self.engine.coverage
+        return replace(coverage, results=self.grouped.since(self.head)) if self.of_groups else coverage
 
     def shown(self, late: Late[Block]) -> Late[Block]:
         """Return late rows of groups as rows of results."""

@@ -235,7 +235,7 @@ class WindowOperator(StatefulProcessor):
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows that a bucket emits; add results, reads, writes and the size of its state to `counts`."""
-        results, shape = 0, replace(self.execution_plan.shape, since=bucket.since)
+        results, shape = 0, replace(self.execution_plan.shape, since=bucket.coverage.results)
         states = self.remembers and StoredStates(self.remembers, shape, bucket, self.options.grace)
         calling = replace(self.calling, remembered=states.remembered) if states else self.calling
         for windows in bucket.close(self._micro_batch_time(timerValues)):

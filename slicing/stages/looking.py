@@ -176,7 +176,7 @@ class LookUp:
             bucket = self._opened(label, texts)
             for each in bucket.look(replace(self.look, form=PIECES)):
                 assert isinstance(each, Pieces), "the windows of this query have pieces"
-                yield replace(each, shape=replace(each.shape, since=bucket.since))
+                yield replace(each, shape=replace(each.shape, since=bucket.coverage.results))
 
     def known_from(self) -> int | None:
         """Return the microsecond from which on buckets still have all accepted records; None if nothing is missing."""
@@ -197,7 +197,7 @@ class LookUp:
 
     def rows(self, bucket: OpenBucket, label: int = 0) -> Iterator[pa.Table]:
         """Yield the flat rows of the windows of a bucket, then rows of nulls for windows that it does not know."""
-        watermark, shape = bucket.head.watermark, replace(self.shape, since=bucket.since)
+        watermark, shape = bucket.head.watermark, replace(self.shape, since=bucket.coverage.results)
         for each in bucket.look(self._within(label) if self.look.unknown else self.look):
             if isinstance(each, Unknown):
                 yield self._nulls(shape, each, watermark)

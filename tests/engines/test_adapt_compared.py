@@ -167,7 +167,7 @@ def looked_up(query, store, **asked):
     if store.text is None:
         return []
     bucket = query.bucket(deepcopy(store))
-    shape = replace(query.shape, since=bucket.since)
+    shape = replace(query.shape, since=bucket.coverage.results)
     names = [(repr(each), name) for each in query.members for name in query.names]
     rows = [row for frame in bucket.look(Look(**asked)) for row in flat_windows(shape, frame, wide=True).to_pylist()]
     return [(row["start"], row["k0"], {at: row[f"r{i}"] for i, at in enumerate(names)}) for row in rows]

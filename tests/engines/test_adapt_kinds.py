@@ -56,7 +56,7 @@ class Query(Line):
         bucket, found = self.bucket(), {}
         bucket.accept(self.shipped(records))
         for frame in bucket.close(MicroBatchTime(watermark * 1000, clock)):
-            shape = replace(self.execution_plan.shape, since=bucket.since)
+            shape = replace(self.execution_plan.shape, since=bucket.coverage.results)
             for row in flat_windows(
                 shape, frame, self.emission, bucket.head.revision, self.execution_plan.wide
             ).to_pylist():

@@ -44,7 +44,7 @@ def _opened(made):
     """Return the header of the state as the changed query finds it, and since when windows have its results."""
     with made.store.counting_nothing():
         bucket = made.bucket()
-        return bucket.head, bucket.since
+        return bucket.head, bucket.coverage.results
 
 
 class Old:

@@ -74,7 +74,7 @@ class Lookups:
         ends = families[part].window_end(frame.windows) if keys is not None else frame.ends_by(families[part])
         known = np.broadcast_to(bucket.coverage.known_since(starts), starts.shape)
         of_rows = names["k0"].take(pa.array(frame.keys if keys is None else keys)).to_pylist()
-        rows, found = self.made.results(frame, bucket.since, families[part]), {}
+        rows, found = self.made.results(frame, bucket.coverage.results, families[part]), {}
         for key, start, end, since, row in zip(
             of_rows, starts.tolist(), ends.tolist(), known.tolist(), rows, strict=True
         ):

@@ -268,7 +268,7 @@ class Scenario:
                 arriving[label] = [not_before(shipping, each, seen) for each in arriving[label]]
             self.late.append(bucket.accept(arriving[label]))
             revision = bucket.head.revision
-            rows = self.rows(bucket.close(at), bucket.since)
+            rows = self.rows(bucket.close(at), bucket.coverage.results)
             assert bucket.head.revision == revision + (not self.trigger.fires_once)
             assert not got.keys() & rows.keys(), "a key is in one bucket"
             got |= rows

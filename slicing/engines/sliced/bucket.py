@@ -180,8 +180,8 @@ class SlicedBucket(Bucket):
         at = self._lookup(asked)
         if asked.form == PIECES:
             return at.pieces(self._accepts, self._nodes())
-        if asked.form == SLICES:  # slices before a result was added lack some of its records
-            return at.stored_slices(max((at for at in self.since if at is not None), default=-FOREVER))
+        if asked.form == SLICES:
+            return at.stored_slices()
         found = self._looked_up(at)
         return UnknownWindows(at).after(found) if asked.unknown else found
 

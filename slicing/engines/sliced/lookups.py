@@ -148,13 +148,14 @@ class SliceLookup:
                 shape = self.shape.over(family)
                 yield Pieces(shape, window, rows, late_counts, accepts(rows.index), covers, nodes)
 
-    def stored_slices(self, since: int) -> Iterator[StoredSlices]:
-        """Yield the stored slices from an instant (microseconds) on that have all their records, older ones first.
+    def stored_slices(self) -> Iterator[StoredSlices]:
+        """Yield the stored slices that have all records of all results, older ones first.
 
-        Rows between the same two edges become one slice.
+        Rows between the same two edges become one slice. Slices before a result was added lack some of its records.
         """
         coverage, family = self.coverage, self.shape.family
-        begin = np.array([family.slice_at(max(since, coverage.known_from))])
+        since = [at for at in coverage.results if at is not None]
+        begin = np.array([family.slice_at(max([coverage.known_from, *since]))])
         first = int(coverage.of_query(coverage.next_separate(begin))[0])
         for block in self.rows(first):
             rows = with_index(self.shape, block, coverage.row_start(block.index))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.state.format.header import Header
+from slicing.state.format.header import Header, known_since
 from slicing.windows.families.family import Family
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.slices import FOREVER, Index
@@ -66,6 +66,7 @@ class Coverage:
     cut: all slices from it on have the edges of the query.
     merged: the slices from it on are separate, and before it those at one of `edges`; None if all slices are.
     query: the cut of the query, if the stored slices have more edges.
+    results: for each result, the first microsecond at which a window with it may start; None if all windows have it.
     """
 
     family: Family
@@ -75,6 +76,7 @@ class Coverage:
     merged: int | None = None
     edges: tuple[Edges, ...] = ()
     query: Cut | None = None
+    results: tuple[int | None, ...] = ()
 
     @property
     def since(self) -> int:
@@ -209,7 +211,13 @@ def coverage_of(
             for (state, own), length in zip(pairs, groups or [0] * len(pairs), strict=True)
         ),
         query,
+        results_since(head),
     )
+
+
+def results_since(head: Header) -> tuple[int | None, ...]:
+    """Return for each result the first microsecond at which a window with it may start; None if all windows have it."""
+    return tuple(map(known_since, head.current))
 
 
 def first_needed(head: Header, families: Sequence[Family]) -> int:
