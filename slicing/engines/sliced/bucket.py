@@ -36,7 +36,6 @@ from slicing.engines.looking import PIECES, SLICES, Found, Look
 from slicing.engines.slice_pairs import SlicePairs, counts_of, keys_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
-from slicing.engines.sliced.late_firings import fired_again, of_new_rows
 from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.lookups import SliceLookup
 from slicing.engines.sliced.merging import MergedSlices
@@ -256,11 +255,10 @@ class SlicedBucket(Bucket):
 
     def late(self) -> Panes:
         """Return the windows that have fired and hold a new row."""
-        new, slices = self.new, self.slices
         return Panes(
-            lambda: self._each(lambda each: fired_again(each, slices, new, with_old=False)),
-            lambda: self._each(lambda each: fired_again(each, slices, new, with_old=True)),
-            lambda: self._each(lambda each: of_new_rows(each, new)),
+            lambda: self._each(lambda each: each.fired_again(self.new, with_old=False)),
+            lambda: self._each(lambda each: each.fired_again(self.new, with_old=True)),
+            lambda: self._each(lambda each: each.of_new_rows(self.new)),
         )
 
     def closing(self) -> Panes:

@@ -20,10 +20,12 @@ from itertools import chain
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.partitions import InOrder
+from slicing.assembly.assembling import assemble
+from slicing.assembly.partitions import InOrder, key_partitions
 from slicing.assembly.ranges.point_lookups import lookup
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Block, Shape
+from slicing.content.folding import fold
 from slicing.content.marks import of_keys, under
 from slicing.engines.lateness import FamilyProgress
 from slicing.engines.sliced.aligned import aligned_all
@@ -31,11 +33,11 @@ from slicing.engines.sliced.closing import Close, CloseRange, Closing, FromSlice
 from slicing.engines.sliced.running_totals import RunningClose
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.tailed_close import TailedClose
-from slicing.engines.sliced.touching import as_marks, touched
+from slicing.engines.sliced.touching import as_before, as_marks, touched
 from slicing.state.bucket_cache import around
 from slicing.state.format.list_names import LATE, ROWS, TREES
 from slicing.state.lists import PageLists
-from slicing.triggers.panes import ALL
+from slicing.triggers.panes import ALL, BEFORE, NEW
 from slicing.windows.families.family import RUNNING, RUNS, TAILED, emitted_from
 from slicing.windows.time.slices import FOREVER
 
@@ -245,6 +247,36 @@ class FamilyWindows(FamilyProgress):
             slices, some = partition.blocks
             for frame in touched(self.shape, self.trees, slices, some, partition.first, partition.end):
                 yield self.complete(frame, slices)
+
+    # Late firings: windows that have fired and hold new, delayed records, until grace is over.
+
+    def _late_rows(self, new: Block) -> Block:
+        """Return the new rows of slices that fired windows hold."""
+        return new.between(-FOREVER, self.family.entered(self.state.next_to_fire))
+
+    def of_new_rows(self, new: Block) -> Iterator[Windows]:
+        """Yield the fired windows that hold new rows, assembled from the new rows alone."""
+        late, state = self._late_rows(new), self.state
+        if len(late):
+            frames = assemble(self.shape, self.trees, late, state.first_accepting, state.next_to_fire)
+            yield from (self.complete(frame, late, NEW) for frame in frames)
+
+    def fired_again(self, new: Block, with_old: bool) -> Iterator[Windows]:
+        """Yield the fired windows that hold new rows, from all their slices; `with_old` adds those without new rows."""
+        late, shape, trees = self._late_rows(new), self.shape, self.trees
+        if not len(late):
+            return
+        stored = (of_keys(block, late) for low, high in self.around(late) for block in self.slices.stored(low, high))
+        sources = [chain(stored, [late]), [as_marks(shape, late)]] if shape.keeps_records else [stored, [late]]
+        for partition in key_partitions(shape, sources, self.state.first_accepting, self.state.next_to_fire):
+            before, some = partition.blocks
+            both = before if shape.keeps_records else fold(shape, [before, some])
+            windows = partition.first, partition.end
+            for frame in touched(shape, trees, both, as_marks(shape, some), *windows):
+                old = None
+                if with_old:
+                    old = self.complete(as_before(shape, trees, before, frame, *windows), before, BEFORE)
+                yield replace(self.complete(frame, both), old=old)
 
     def around(self, marks: Block) -> list[tuple[int, int]]:
         """Return ranges of the slices of all accepting windows that hold a mark: at most 2n - 1 slices per mark."""
