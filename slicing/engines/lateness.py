@@ -91,6 +91,13 @@ class FamilyProgress(Progress):
         self.aligned_families: Sequence[Self] = ()
         self.primary: Family | None = None  # the primary family of its wide rows
 
+    purge: Callable[[Block], None] | None = None
+    """Drops the records of pairs, if windows do not share them; rows have a window in place of a slice."""
+
+    def touched(self, marks: Block, first: int) -> Iterator[Windows]:
+        """Yield the windows from `first` on that hold a row of `marks`."""
+        raise NotImplementedError
+
     def put_aligned(self, others: Sequence[Self]) -> None:
         """Emit the results of other families in the wide rows of this one."""
         self.aligned_families, self.by_end = others, True

@@ -20,7 +20,7 @@ from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.records import Records
-from slicing.engines.eager.bucket import late_records
+from slicing.engines.eager.bucket import refused_records
 from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.engines.sliced.lookups import SliceLookup
@@ -29,7 +29,7 @@ from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import WINDOW
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import Late, RefusedRows
+from slicing.triggers.lateness import Late
 from slicing.triggers.panes import ALL
 from slicing.triggers.trigger import Trigger
 
@@ -106,19 +106,8 @@ class MixedBucket(SlicedBucket):
         for each, pages in zip(self.families, self.windows, strict=True):
             for records in batches:
                 pages.add(records, each.state.first_accepting, each.state.next_to_fire)
-        return Late(
-            late.all,
-            late.some,
-            tuple(
-                RefusedRows(
-                    late_records(each.family, batches, refused.first_accepting),
-                    refused.first_accepting,
-                    self.head.watermark,
-                )
-                for each, refused in zip(self.families, late.refused, strict=True)
-            ),
-            late.first_ends,
-        )
+        refused = refused_records(self.families, batches, self.head.watermark)
+        return Late(late.all, late.some, refused, late.first_ends)
 
     def take_history(self, shipped: Sequence[Block | Records], until: int) -> None:
         """Store the slices, and fold the records into the windows that are open."""

@@ -86,7 +86,7 @@ INSIDE = {
         {"slicing.engines.stored_pairs"},
         {"slicing.engines.slice_pairs"},
         {"slicing.engines.bucket", "slicing.engines.lateness", "slicing.engines.dirty_set"},
-        {"slicing.engines.rows"},
+        {"slicing.engines.rows", "slicing.engines.families"},
         {
             "slicing.engines.sliced",
             "slicing.engines.sessions",

@@ -6,7 +6,7 @@ slicing. It has one page per window. Each (record, key) reads and writes R parti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,15 +16,12 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, encode_keys
 from slicing.content.folding import fold, from_records
-from slicing.content.memory import Remembered
 from slicing.content.records import Records
-from slicing.engines.bucket import Bucket
-from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.eager.family_pages import FamilyPages
 from slicing.engines.eager.window_pages import WindowPages
-from slicing.engines.lateness import first_ends, led
+from slicing.engines.families import FamiliesBucket
+from slicing.engines.lateness import FamilyProgress, first_ends, led
 from slicing.engines.looking import Look
-from slicing.engines.slice_pairs import SlicePairs, counts_of, keys_of, pairs_of
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, parse
@@ -36,11 +33,10 @@ from slicing.triggers.lateness import Late, RefusedRows, is_late
 from slicing.triggers.panes import NEW, Panes
 from slicing.triggers.required_delay import joined
 from slicing.triggers.trigger import Trigger
-from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
 
-class EagerBucket(Bucket):
+class EagerBucket(FamiliesBucket[FamilyPages]):
     """One bucket of the eager plan, with one page per window. `wide` as in `sliced.bucket.SlicedBucket`."""
 
     def __init__(
@@ -53,12 +49,11 @@ class EagerBucket(Bucket):
         trigger: Trigger = ON_CLOSE,
         wide: bool = False,
     ):
-        families, wait = shape.family.families, trigger.wait(grace)
-        super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
-        shape = self.over_stored(shape)
+        super().__init__(shape, grace, fingerprint, store, trigger)
+        shape, wait = self.shape, trigger.wait(grace)
         families = shape.family.families
         self.step_families(families, wait, wide)
-        self.shape, self.needs = shape, trigger.needs
+        self.needs = trigger.needs
         self.families = [
             FamilyPages(
                 i, shape.over(family), arguments, self.pages, wait, grace, self.needs.compares, trigger.accumulation
@@ -88,14 +83,7 @@ class EagerBucket(Bucket):
         return Late(
             late_for_all,
             late_for_some,
-            tuple(
-                RefusedRows(
-                    late_records(each.family, shipped, each.state.first_accepting),
-                    each.state.first_accepting,
-                    self.head.watermark,
-                )
-                for each in self.families
-            ),
+            refused_records(self.families, shipped, self.head.watermark),
             joined([first_ends(self.families, each.index, np.ones(len(each.index), np.int64)) for each in shipped]),
         )
 
@@ -134,12 +122,10 @@ class EagerBucket(Bucket):
 
     # Called by triggers.
 
-    def touched(self) -> Panes:
-        """Return the open windows that hold a new record."""
-        return self._touched(self.new, lambda each: each.state.first_accepting)
-
-    def _touched(self, marks: Block, first: Callable[[FamilyPages], int]) -> Panes:
-        return self._panes(lambda each: each.touched(marks, first(each), FOREVER))
+    @property
+    def arrived(self) -> Block:
+        """The number of new records of each slice and key."""
+        return self.new
 
     def newest(self) -> Panes:
         """Return the latest window of each key, if it holds a new record."""
@@ -163,47 +149,9 @@ class EagerBucket(Bucket):
         """Return the windows that close and whose result differs from that of the previous window."""
         return self._panes(lambda each: each.changed(tombstones))
 
-    @cached_property
-    def waiting(self) -> WaitingSlices:
-        """The open windows that hold a mark of the dirty set."""
-        dirty = DirtySet(self._early, None)
-        return WaitingSlices(
-            dirty,
-            lambda: self.new,
-            lambda: min(each.oldest for each in self.families),
-            lambda marks: self._touched(marks, lambda each: each.state.next_to_fire),
-        )
-
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
-        """Return the open pairs, or those that close, of the families with rows of their own."""
-        first, closed_by = min(each.oldest for each in self.families), self.head.watermark if closing else None
-        counts = counts_of(self.pages, self.shape, {})
-        keys = keys_of(self.pages, self.shape, {}, counts, self.families) if counts_keys else None
-        return SlicePairs(
-            counts,
-            self.new,
-            first,
-            [
-                pairs_of(self.pages, each, self._panes_of(each), {}, remembers, closed_by, each.purge)
-                for each in self.leading
-            ],
-            keys,
-            self.heard,
-        )
-
-    def _panes_of(self, each: FamilyPages) -> Callable[[Block], Panes]:
-        return lambda marks: Panes(lambda: each.emitted(each.touched(marks, each.state.next_to_fire, FOREVER)))
-
     @property
     def _early(self) -> PageLists:
         return PageLists(self.pages, EARLY, self.shape.select(()))
-
-    def _panes(self, frames: Callable[[FamilyPages], Iterator[Windows]]) -> Panes:
-        return Panes(lambda: self._each(frames))
-
-    def _each(self, frames: Callable[[FamilyPages], Iterator[Windows]]) -> Iterator[Windows]:
-        for each in self.leading:
-            yield from each.emitted(frames(each))
 
     # Steps of a micro-batch.
 
@@ -296,6 +244,13 @@ def in_memory(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequenc
     return pages
 
 
-def late_records(family: Family, batches: Sequence[Records], accepting: int) -> list[Records]:
-    """Return the records that are late for at least one window; `accepting` is the first accepting window."""
-    return [records.take(np.flatnonzero(is_late(family, records.index, accepting))) for records in batches]
+def refused_records(
+    families: Sequence[FamilyProgress], batches: Sequence[Records], watermark: int
+) -> tuple[RefusedRows[list[Records]], ...]:
+    """Return, for each family, the records that are late for at least one of its windows."""
+    accepting = [each.state.first_accepting for each in families]
+    late = (
+        [records.take(np.flatnonzero(is_late(each.family, records.index, first))) for records in batches]
+        for each, first in zip(families, accepting, strict=True)
+    )
+    return tuple(RefusedRows(rows, first, watermark) for rows, first in zip(late, accepting, strict=True))

@@ -22,6 +22,7 @@ from slicing.state.pages import Pages
 from slicing.triggers.accumulation import Accumulation
 from slicing.triggers.panes import ALL, BEFORE
 from slicing.windows.families.family import emitted_before, emitted_from
+from slicing.windows.time.slices import FOREVER
 
 
 class FamilyPages(FamilyProgress):
@@ -50,7 +51,7 @@ class FamilyPages(FamilyProgress):
         """Fold records into the windows that accept them."""
         self.windows.add(records, self.state.first_accepting, self.state.next_to_fire)
 
-    def touched(self, marks: Block, first: int, end: int, seen: str = ALL) -> Iterator[Windows]:
+    def touched(self, marks: Block, first: int, end: int = FOREVER, seen: str = ALL) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` that hold a row of `marks`, for the keys of these rows."""
         low, high = self.family.first_window(marks.index), self.family.last_window(marks.index)
         for window in self.windows.held():

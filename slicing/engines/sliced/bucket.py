@@ -15,9 +15,8 @@ groups are removed as a whole. All families share `Slices`; a `FamilyWindows` re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cached_property
 
 import numpy as np
 
@@ -27,13 +26,9 @@ from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
-from slicing.content.marks import without_partials
-from slicing.content.memory import Remembered
-from slicing.engines.bucket import Bucket
-from slicing.engines.dirty_set import DirtySet, WaitingSlices
+from slicing.engines.families import FamiliesBucket
 from slicing.engines.lateness import first_ends, led
 from slicing.engines.looking import PIECES, SLICES, Found, Look
-from slicing.engines.slice_pairs import SlicePairs, counts_of, keys_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.latest import Latest
@@ -45,12 +40,11 @@ from slicing.engines.wide_rows import forget_whole, hidden, of_something
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.coverage import Coverage, first_needed
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, PENDING, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
-from slicing.state.lists import PageLists
+from slicing.state.format.list_names import EARLY, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, RefusedRows
-from slicing.triggers.panes import NONE, Panes
+from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.time.slices import FOREVER
 
@@ -58,7 +52,7 @@ _TREE_OF = {TWO_LAYER: "two_layer", THREE_LAYER: "three_layer", RUNNING: RUNNING
 """The trees, by the beginning of the names of their lists of nodes."""
 
 
-class SlicedBucket(Bucket):
+class SlicedBucket(FamiliesBucket[FamilyWindows]):
     """One bucket of windows that are assembled from slices.
 
     `trees` has one of `assembly.TREES` for each kernel, for one family after another. `grace` is in microseconds. With
@@ -78,11 +72,9 @@ class SlicedBucket(Bucket):
         trigger: Trigger = ON_CLOSE,
         wide: bool = False,
     ):
-        families, wait = shape.family.families, trigger.wait(grace)
-        super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
-        shape = self.over_stored(shape)
+        super().__init__(shape, grace, fingerprint, store, trigger)
+        shape, wait = self.shape, trigger.wait(grace)
         families = shape.family.families
-        self.shape, self.family = shape, shape.family
         # Progress steps back where families begin to fire together, but slices that have entered stay entered.
         entered = self._entered_by_progress if self.head.entered is None else self.head.entered
         self.step_families(families, wait, wide)
@@ -239,19 +231,20 @@ class SlicedBucket(Bucket):
 
     # Called by triggers.
 
-    def touched(self) -> Panes:
-        """Return the open windows that hold a new row, assembled from the slices around it."""
-        return self._touched(self.new, lambda each: each.state.first_accepting)
+    @property
+    def arrived(self) -> Block:
+        """The new rows of open windows."""
+        return self.new
 
-    def _touched(self, marks: Block, first: Callable[[FamilyWindows], int]) -> Panes:
-        if not len(marks):
-            return NONE
-        return Panes(lambda: self._each(lambda each: each.touched(marks, first(each))))
+    @property
+    def derived(self) -> Mapping[str, Block]:
+        """The blocks that the bucket cache has, by name."""
+        return self.slices.cache.derived
 
     def newest(self) -> Panes:
         """Return the latest window of each key that holds a new row, from a total that is kept per key."""
-        latest = self._latest = Latest(self.leading, self.slices.cache.derived)
-        return Panes(lambda: self._each(lambda each: latest.newest(each, self.new) if len(self.new) else iter(())))
+        latest = self._latest = Latest(self.leading, self.derived)
+        return self._panes(lambda each: latest.newest(each, self.new) if len(self.new) else iter(()))
 
     def late(self) -> Panes:
         """Return the windows that have fired and hold a new row."""
@@ -269,38 +262,6 @@ class SlicedBucket(Bucket):
         """Return the windows that close and whose result differs from that of the previous window."""
         changes = Changes(self.leading, self.slices, tombstones)
         return Panes(lambda: self._closed(changes.closed))
-
-    @cached_property
-    def waiting(self) -> WaitingSlices:
-        """The open windows that hold a mark of the dirty set."""
-        nodes = PageLists(self.pages, EARLY, self.shape.select(()))
-        dirty = DirtySet(nodes, self.slices.cache.derived.get(PENDING))
-        return WaitingSlices(dirty, lambda: self.new, self._oldest, self._waiting)
-
-    def _waiting(self, marks: Block) -> Panes:
-        return self._touched(marks, lambda each: each.state.next_to_fire)
-
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
-        """Return the open pairs, or those that close, of the families with rows of their own."""
-        first, held = self._oldest(), self.slices.cache.derived
-        closed_by = self.head.watermark if closing else None
-        counts = counts_of(self.pages, self.shape, held)
-        keys = keys_of(self.pages, self.shape, held, counts, self.families) if counts_keys else None
-        return SlicePairs(
-            counts,
-            without_partials(self.new),
-            first,
-            [pairs_of(self.pages, each, self._panes_of(each), held, remembers, closed_by) for each in self.leading],
-            keys,
-            self.heard,
-        )
-
-    def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:
-        return lambda marks: Panes(lambda: each.emitted(each.touched(marks, each.state.next_to_fire)))
-
-    def _each(self, frames: Callable[[FamilyWindows], Iterator[Windows]]) -> Iterator[Windows]:
-        for each in self.leading:
-            yield from each.emitted(frames(each))
 
     def _closed(self, frames: Callable[[FamilyWindows, InOrder], Iterator[Windows]]) -> Iterator[Windows]:
         if self._fresh is not None:
@@ -362,9 +323,6 @@ class SlicedBucket(Bucket):
     def _first_retained(self, since: int) -> int:
         """Return the first slice that stays. It may be before `since`, because windows are retained as a whole."""
         return min(each.family.first_slice(each.retained(since)) for each in self.families)
-
-    def _oldest(self) -> int:
-        return min(each.oldest for each in self.families)
 
     def _fold_late(self, left: int) -> None:
         """Merge late rows into the slice group that leaves next: two-layer trees will read it slice by slice."""
