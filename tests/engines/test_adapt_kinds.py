@@ -1,27 +1,16 @@
-"""Results that come and go on a live checkpoint, on every kind of windows and under every emission.
-
-The reference is a stream that has had all results from the beginning. A chain of three changes on the same records
-must emit the same windows; each result is that of the reference, or null where the window began before the result was
-there. Nothing partial is emitted as if it were whole::
-
-    reference    total most squares   ------------------------------------------------
-    chain        total              | total most      | most squares       | total
-    total        same                                   not there            null, then same
-"""
+"""What changes on a live checkpoint of each kind of windows, and of those that format 7 has written."""
 
 import json
-import random
 from dataclasses import replace
 
 import pytest
 from golden import every_kind
-from golden.every_kind import BEGIN, COMBINED, SCENARIOS, SECOND, SHARED, WINDOWS, Line, micro_batches, results_of
+from golden.every_kind import BEGIN, COMBINED, SCENARIOS, SECOND, SHARED, WINDOWS, Line
 from golden.make import load
 
 from slicing.stages import flat
 from slicing.stages.output import flat_windows
 from slicing.stages.support_of import support_of
-from slicing.state import bucket_cache
 from slicing.state.format.changes import ADDED, REMOVED, changes_of
 from slicing.state.format.header import Header
 from slicing.triggers.trigger import KINDS, MicroBatchTime
@@ -35,6 +24,8 @@ CHANGING = [
     and not WINDOWS[windows][0].wide
     and not {ADDED, REMOVED} & set(support_of(WINDOWS[windows][0]).fixed(every_kind.EMISSIONS[emission], ()))
 ]
+
+FEW = [each for each in CHANGING if each.startswith(("sessions", "sliding")) and each.endswith(("close", "update"))]
 
 
 class Query(Line):
@@ -66,69 +57,6 @@ class Query(Line):
                 found[place] = row[flat.START], row.get(flat.KIND), of["r"], of["o"]
         self.bucket().check()
         return found
-
-
-def compare(name, seed):
-    """Compare a chain of three changes with the reference; how many results were null, and not, after a change."""
-    windows, results, _ = SCENARIOS[name]
-    rng = random.Random(f"{name} {seed}")
-    every, batches = list(results_of(results)), micro_batches(windows)
-    reference, changes = Query(name, every), sorted(rng.sample(range(4, len(batches) - 6), 3))
-    query = Query(name, rng.sample(every, rng.choice([1, 2])))
-    since, newest, seen = dict.fromkeys(every, None), None, {"null": 0, "known": 0}
-    for number, (records, watermark, clock) in enumerate([*batches, ([], BEGIN // 1000 + 10**7, 10**12)]):
-        if number in changes:
-            before = query.chosen
-            query = Query(name, rng.sample(every, rng.choice([1, 2, 3])), query.store)
-            begun = None if newest is None else _end_of(query.window.family, newest)
-            since |= {each: begun for each in query.chosen if each not in before}
-            if rng.random() < 0.5:
-                bucket_cache._entries.clear()
-        wanted, found = (each.rows(records, watermark, clock) for each in (reference, query))
-        assert found.keys() == wanted.keys(), (seed, number)
-        newest = max([each[0] for each in records] + [newest or 0])
-        for place, (start, kind, ours, old) in found.items():
-            if kind == MERGED:
-                continue
-            _, _, theirs, their_old = wanted[place]
-            for at, each in enumerate(query.chosen):
-                its = every.index(each)
-                if ours[at] is None and since[each] is not None and start < since[each]:
-                    seen["null"] += theirs[its] is not None
-                    continue
-                assert ours[at] == pytest.approx(theirs[its]), (seed, number, place, each)
-                assert old[at] in (their_old[its], None)
-                seen["known"] += since[each] is not None
-    return seen
-
-
-def _end_of(family, instant):
-    """The end of the slice of an instant."""
-    return int(family.slice_start(family.slice_at(instant) + 1))
-
-
-FEW = [each for each in CHANGING if each.startswith(("sessions", "sliding")) and each.endswith(("close", "update"))]
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize(("seed", "name"), [*enumerate(FEW)])
-def test_a_chain_of_results_equals_a_stream_that_always_had_them(seed, name):
-    compare(name, seed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", CHANGING)
-def test_more_chains_of_results(name):
-    for seed in range(100, 102):
-        compare(name, seed)
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("name", ["sessions, combined, on close", "sliding, combined, on close"])
-def test_sessions_and_sliding_windows_have_both_windows_with_and_without_a_new_result(name):
-    seen = [compare(name, seed) for seed in range(3)]
-    assert sum(each["null"] for each in seen) > 0
-    assert sum(each["known"] for each in seen) > 0
 
 
 @pytest.mark.parametrize("name", ["sessions, combined, on update", "sliding, combined, on close"])
