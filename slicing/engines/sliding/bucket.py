@@ -52,7 +52,7 @@ from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import ClosedWindows, Late, RefusedRows
-from slicing.triggers.panes import Panes
+from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
@@ -209,9 +209,7 @@ class SlidingBucket(RowsBucket):
         first = state.first_accepting if among in (ACCEPTING, FIRED) else state.next_to_fire
         ends = {CLOSING: self.progress.closes(self.head.watermark), FIRED: state.next_to_fire}
         end = ends.get(among, AFTER)
-        # Only keys with new records before the end of these windows are read.
-        new = self.new.between(BEFORE, min(end, AFTER - self.family.reach) + self.family.reach)
-        around = self._around_all(first, end) if everything else self._around(self._known, new, first, end)
+        around = self._around_all(first, end) if everything else self._around(self._known, self.new, first, end)
         windows = around.at.windows
         return WindowPairs(
             windows,
@@ -292,6 +290,11 @@ class SlidingBucket(RowsBucket):
             yield from assemble_references(self.shape, new, located(self.family, new, again.windows, again.keys))
 
         return Panes(results, replacing, alone)
+
+    def late(self) -> Panes:
+        """Return the pairs that have fired at their end and hold new records; no pair is read if none is that late."""
+        fired = self.progress.state.next_to_fire + self.family.reach
+        return super().late() if len(self.new) and self.new.index[0] < fired else NONE
 
     def closing(self) -> Panes:
         """Return the windows that close."""
