@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from slicing.drawing import Display, lines
+from slicing.errors import Argument, CallText, Code, SlicingError, Topic, class_of_reason, reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-from slicing.errors import Argument, CallText, Code, SlicingError, Topic, class_of_reason, reason
 
 BEAT_SECONDS = 5.0
 WAIT_SECONDS, LIVE_SECONDS, PLAIN_SECONDS = 3.0, 0.5, 10.0

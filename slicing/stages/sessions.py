@@ -147,6 +147,7 @@ class Merged(Sliced):
 
     def assembled(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""
+        assert not self.of.takes_ends, "the ends of these sessions are signals"
         return self.all_ended(list(shipped), NO_SIGNALS)
 
     def all_ended(self, shipped: Sequence[Block], heard: Signals) -> Iterator[Windows]:

@@ -118,7 +118,7 @@ class _Reader:
 
 _ZONED = (LOCAL, CLOCK)
 Spec = Sequence[Any]
-"""A spec of windows or edges as a header stores it, see `windows.specs`."""
+"""A spec of windows or edges as a header stores it."""
 
 
 def windows_text(spec: Spec) -> str:

@@ -170,6 +170,17 @@ def test_without_a_final_firing_records_fire_the_windows_that_their_micro_batch_
     assert fired(kind, f"{conditions} not final {seed}", early(**WITH[conditions], final=False), fails=0.2) > 5
 
 
+@pytest.mark.parametrize("kind", ["sliding", "sliding, left", "sliding, any"])
+@pytest.mark.parametrize("seed", seeds(2, 20))
+def test_a_marked_record_fires_only_the_sliding_windows_that_hold_it(kind, seed):
+    """A micro-batch has records of windows that close in it and of later ones: no mark counts for a row beside it."""
+    rng = random.Random(f"{kind} marked {seed}")
+    made = Scenario(WINDOWS[kind](rng), early(when="marked", final=False), content=PARTIALS, results=("sum", "highest"))
+    for _ in stepped(rng, made):
+        pass
+    made.drain()
+
+
 @pytest.mark.parametrize("condition", [{"every": "1 second"}, {"records": 3, "per": "key"}], ids=str)
 def test_conditions_that_no_record_of_a_closing_window_makes_true_do_not_read_its_state(condition):
     assert list(early(**condition, final=False).on_records(None)) == []

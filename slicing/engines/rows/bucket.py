@@ -29,7 +29,7 @@ class RowsBucket(Bucket):
 
         Without `everything`, pairs of keys without new records may be left out.
         """
-        raise NotImplementedError
+        self._unanswered("pairs")
 
     def has_pairs(self, among: str) -> Callable[[Block], Array]:
         """Return a function that tells which rows of the trigger's state may be of the pairs `among` some."""

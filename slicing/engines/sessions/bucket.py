@@ -506,6 +506,7 @@ class SessionBucket(RowsBucket):
         held = self.rows.load(self._is_needed)
         assert self.rows.count <= 2 * len(held)
         assert np.all(held.records >= 0)
+        self.kind.check(self.rows.count + len(held))
 
 
 class WaitingSessions:

@@ -100,6 +100,10 @@ class EndedByRecords(SessionKind):
         """Return the ends."""
         return {ENDED: self.stored.cached} if self.stored.cached else {}
 
+    def check(self, rows: int) -> None:
+        """Assert that ends do not pile up: at most two a row."""
+        assert len(self.stored.rows()) <= 2 * rows
+
 
 def at_same(rows: Block, others: Block) -> Block:
     """Return the rows that have the key and instant of a row in `others`."""

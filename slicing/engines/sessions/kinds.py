@@ -77,6 +77,9 @@ class SessionKind:
         """Return the blocks that the bucket cache keeps, by name."""
         return {}
 
+    def check(self, rows: int) -> None:
+        """Assert that the kind stores no more than so many rows of sessions explain."""
+
 
 class Merging(SessionKind):
     """Sessions of intervals that overlap or touch: rows that are merged stay merged."""

@@ -205,7 +205,7 @@ class FamilyWindows(FamilyProgress):
         return InOrder(self.shape, chain(self.slices.slice_groups.read(*entering), fresh.parts()))
 
     def left(self, slices: Array) -> list[Array]:
-        """Return the first windows without each slice, then, for each aligned family, those whose aligned window is."""
+        """Return the first window without each slice; for aligned families, the first whose aligned one is without."""
         ends = [each.family.window_end(each.family.last_window(slices) + 1) for each in self.aligned_families]
         return [self.family.last_window(slices) + 1, *(self.family.first_open(end - 1) for end in ends)]
 

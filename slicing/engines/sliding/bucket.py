@@ -254,7 +254,8 @@ class SlidingBucket(RowsBucket):
         pairs = Pairs.over(np.concatenate([rows.index, signals.index, self.new.index]), count)
         new = under(self.new, rows.names)
         here, there = pairs.pack(rows.keys, rows.index), pairs.pack(signals.keys, signals.index)
-        accepted = np.isin(there, pairs.pack(new.keys, new.index))
+        # The rows around some windows need not have all new records.
+        accepted = np.isin(there, pairs.pack(new.keys, new.index)) & np.isin(there, here)
         at = np.searchsorted(here, there[accepted])
         found = {}
         for i, name in enumerate(asked):

@@ -28,7 +28,7 @@ from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import has_key
 from slicing.engines.looking import Look
 from slicing.engines.rows.bucket import RowsBucket
-from slicing.engines.rows.pairs import CLOSING, WindowPairs
+from slicing.engines.rows.pairs import CLOSING, FIRED, WindowPairs
 from slicing.engines.unbounded.idleness import last_clocks, live, settled
 from slicing.engines.values_of_pairs import values_by
 from slicing.profiling import ASSEMBLE, of_stage
@@ -150,6 +150,8 @@ class UnboundedBucket(RowsBucket):
 
     def window_pairs(self, among: str, everything: bool) -> WindowPairs:
         """Return a pair for each key, or, among CLOSING, for each key that is forgotten because it has become idle."""
+        if among == FIRED:
+            self._unanswered("late")
         if among == CLOSING:
             gone = self._forgotten
             return self._of_totals(gone, lambda: gone.records, np.ones(len(gone), dtype=bool))

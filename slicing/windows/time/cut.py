@@ -8,7 +8,7 @@
 
 If two edges are equal, there is an empty slice between them, which keeps its number and holds no instant. The cut of
 hopping windows has their starts, `Every(advance, offset)`, and also their ends if `size` is not a multiple of
-`advance`. Its slices are exactly those of `Slicing`.
+`advance`. Its slices are exactly those of `Even`.
 """
 
 from __future__ import annotations
