@@ -122,7 +122,7 @@ def result(values):
 def expected(tables, running, window, emission, grace):
     """(micro-batch, kind, world, start) -> the result and the one that it replaces, by brute force over all records."""
 
-    def shown(held, _):
+    def shown(held, _=None):
         return result([record.value for record in held])
 
     call, found, read = Call(Even(window), emission, grace, truth=shown), {}, 0
