@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener, lateness
     from slicing.spark.prometheus import PrometheusCollector
+    from slicing.spark.upserting import upsert_into
     from slicing.tracing import traced
     from slicing.triggers.buffer import buffer
     from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
@@ -107,6 +108,7 @@ __all__ = [
     "traced",
     "tumbling",
     "unbounded",
+    "upsert_into",
     "within_delta",
 ]
 
@@ -128,6 +130,7 @@ _HOMES = {
     "spark.lateness": ("Lateness",),
     "spark.progress": ("ProgressListener", "lateness"),
     "spark.prometheus": ("PrometheusCollector",),
+    "spark.upserting": ("upsert_into",),
     "windows.assigned": ("assigned_by",),
     "windows.clock": ("processing_time",),
     "windows.counting": ("counting",),

@@ -137,6 +137,7 @@ INSIDE = {
         {"slicing.spark.declared", "slicing.spark.watermarks"},
         {"slicing.spark.names"},
         {"slicing.spark.merging", "slicing.spark.plausible", "slicing.spark.lateness"},
+        {"slicing.spark.upserting"},
         {"slicing.spark.progress"},
         {"slicing.spark.prometheus"},
         {"slicing.spark.call", "slicing.spark.assigned_columns"},

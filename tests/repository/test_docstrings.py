@@ -40,7 +40,8 @@ def functions():
 FUNCTIONS = functions()
 WITH_SPARK = {
     "advice", "configure", "describe", "late_partials", "late_records", "lateness", "merge_into", "plausible",
-    "results", "Grouped.features_at", "Windowed.process", "Windowed.aggregate", "Windowed.plan", "Windowed.explain",
+    "results", "upsert_into", "Grouped.features_at", "Windowed.process", "Windowed.aggregate", "Windowed.plan",
+    "Windowed.explain",
     *(name for name in FUNCTIONS if name.startswith(("FeaturesAt.", "Definition."))),
 }  # fmt: skip
 """These need a session or a DataFrame: examples of them are on the pages of docs, which are run."""

@@ -1,11 +1,14 @@
 """A table in PostgreSQL with the newest features of each card."""
 
 from collections.abc import Callable
+from functools import partial
 
 import psycopg
 from psycopg import sql
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
+
+from slicing import upsert_into
 
 TYPES = {
     T.StringType(): "text",
@@ -30,23 +33,9 @@ def keep_newest(address: str, table: str) -> Callable[[DataFrame, int], None]:
 
     A micro-batch that Spark repeats has the same revisions, and changes nothing. Messages without a card are left out.
     """
+    upsert = upsert_into(partial(psycopg.connect, address), table, "card")
 
     def save(batch: DataFrame, number: int) -> None:
-        rows = batch.where("card IS NOT NULL").toArrow()
-        names = sql.SQL(", ").join(map(sql.Identifier, rows.column_names))
-        newer = sql.SQL(", ").join(sql.SQL("excluded.{}").format(sql.Identifier(name)) for name in rows.column_names)
-        parts = {"table": sql.Identifier(table), "names": names, "newer": newer}
-        with psycopg.connect(address) as database, database.cursor() as cursor:
-            cursor.execute(sql.SQL("CREATE TEMPORARY TABLE incoming (LIKE {table}) ON COMMIT DROP").format(**parts))
-            with cursor.copy(sql.SQL("COPY incoming ({names}) FROM STDIN").format(**parts)) as copy:
-                for row in rows.to_pylist():
-                    copy.write_row(tuple(row.values()))
-            cursor.execute(
-                sql.SQL(
-                    "INSERT INTO {table} ({names}) SELECT {names} FROM incoming "
-                    "ON CONFLICT (card) DO UPDATE SET ({names}) = ROW ({newer}) "
-                    "WHERE {table}.revision < excluded.revision"
-                ).format(**parts)
-            )
+        upsert(batch.where("card IS NOT NULL"), number)
 
     return save
