@@ -12,10 +12,9 @@ LINES, FILES = 15, 3
 PASSED_ON = {
     "needs",
     "columns",
-    "column",
+    "reads",
     "signals",
     "ends",
-    "number",
     "purges",
     "stored",
     "remembered",
