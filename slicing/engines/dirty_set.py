@@ -11,13 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-import numpy as np
-
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import regroup
-from slicing.content.marks import without_partials
-from slicing.content.pairs import Pairs
+from slicing.content.marks import occur_in, without_partials
 from slicing.state.format.list_names import PENDING
 from slicing.state.lists import PageLists
 from slicing.triggers.panes import NONE, Panes
@@ -74,8 +71,8 @@ class DirtySet:
         is_ready = ready(live)
         due, rest = live.take(is_ready), live.take(~is_ready)
         known, new = rows.take(slice(len(stored))), rows.take(slice(len(stored), None))
-        gone = _within(self._live(known, -FOREVER), due, True)
-        new = _within(new, due, False)
+        gone = self._live(known, -FOREVER)
+        gone, new = gone.take(occur_in(gone, due)), new.take(~occur_in(new, due))
         if len(known) + len(new) + len(gone) > 2 * len(rest):
             self.nodes.save(PENDING, rest)
             self.cached = rest
@@ -121,13 +118,6 @@ def _waiting(shape: Shape, rows: Block) -> Block:
     """Return the marks of rows that have not fired."""
     marks = regroup(shape, rows)
     return marks.take(marks.records > 0)
-
-
-def _within(rows: Block, marks: Block, inside: bool) -> Block:
-    """Return the rows with the slice and key of a mark, or, without `inside`, the others; both have the same names."""
-    pairs = Pairs.over(np.concatenate([rows.index, marks.index]), len(marks.names))
-    held = np.isin(pairs.pack(rows.keys, rows.index), pairs.pack(marks.keys, marks.index))
-    return rows.take(held == inside)
 
 
 class WaitingSlices:
