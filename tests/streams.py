@@ -333,6 +333,22 @@ def wait_until(condition, queries):
         time.sleep(0.1)
 
 
+class Interrupted(Exception):
+    """What stops a query in its sink."""
+
+
+def ends(writer):
+    """Whether the query came to the end of its input, and not to grief."""
+    query = writer.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        if "Interrupted" not in str(error):
+            raise
+        return False
+    return True
+
+
 def run(*frames, checkpoint=None):
     """Run queries side by side over all files there are; the output of each."""
     root = Path(tempfile.mkdtemp())

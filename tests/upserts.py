@@ -6,8 +6,7 @@ write, so that it shows whether a revision came twice.
 
 from contextlib import closing
 
-from pyspark.errors import StreamingQueryException
-from streams import MINUTE, SECOND, START, record, source, table, write
+from streams import MINUTE, SECOND, START, Interrupted, ends, record, source, table, write
 
 import combinators as C
 from slicing import (
@@ -36,10 +35,6 @@ STORIES = {
     "early": (session("3 minutes"), early(records=7, per="window"), BY_WINDOW, "0 minutes"),
 }
 """For each table the windows, the emission, the key, and the grace."""
-
-
-class Interrupted(Exception):
-    """What stops a query in its sink."""
 
 
 class Refusing:
@@ -111,7 +106,7 @@ def story(spark, folder, name, connect):
     sink = Sink(connect, name, key)
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder / "checkpoint"))
     failures = 0
-    while not _ends(writer):
+    while not ends(writer):
         failures += 1
     assert failures == 2
     assert len(sink.tries) == len(set(sink.tries)) + failures
@@ -135,18 +130,6 @@ def _rows(database, query):
     with closing(database.cursor()) as cursor:
         cursor.execute(query)
         return cursor.fetchall()
-
-
-def _ends(writer):
-    """Whether the query came to the end of its files, and not to grief."""
-    query = writer.trigger(availableNow=True).start()
-    try:
-        query.awaitTermination()
-    except StreamingQueryException as error:
-        if "Interrupted" not in str(error):
-            raise
-        return False
-    return True
 
 
 def check(rows, late, key, found, of_instant):

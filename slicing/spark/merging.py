@@ -79,15 +79,20 @@ def merge_into(table: str, *key: str) -> MergeInto:
     row whose emission is "drained" or "merged" removes the stored row. So a repeated micro-batch changes nothing. Late
     rows are left out. Raises InvalidType, InvalidValue.
     """
+    check_names("merge_into", table, key, "columns that tell its rows apart", '"lake.db.features"')
+    return MergeInto(table, key)
+
+
+def check_names(call: str, table: object, key: tuple[object, ...], of_key: str, example: str) -> None:
+    """Raise InvalidType or InvalidValue unless a call has the names of a table and of the columns of its key."""
     for what, given in (("table", table), *(("key", name) for name in key)):
         if not isinstance(given, str):
-            raise InvalidType(f"`merge_into` takes names, of a table and of columns; got {excerpt(given)} as {what}.")
-    if not table.strip() or not key:
+            raise InvalidType(f"`{call}` takes names, of a table and of columns; got {excerpt(given)} as {what}.")
+    if not str(table).strip() or not key:
         raise InvalidValue(
-            f"`merge_into` takes a table and the columns that tell its rows apart; got {excerpt((table, *key))}. "
-            'Write for example `merge_into("lake.db.features", "user", "window")`.'
+            f"`{call}` takes a table and the {of_key}; got {excerpt((table, *key))}. "
+            f'Write for example `{call}({example}, "user", "window")`.'
         )
-    return MergeInto(table, key)
 
 
 def _order(rows: DataFrame) -> list[str]:

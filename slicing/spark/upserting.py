@@ -18,7 +18,7 @@ from slicing.column_names import parts_of
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.columns import quoted
 from slicing.spark.late import results
-from slicing.spark.merging import GONE
+from slicing.spark.merging import GONE, check_names
 
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 """How a statement names a value, by the `paramstyle` of the driver's module (PEP 249)."""
@@ -173,14 +173,9 @@ def upsert_into(connect: Connect, table: str, *key: str, revision: str | None = 
             "`upsert_into` takes a function that connects, as each micro-batch has a connection of its own; got "
             f"{excerpt(connect)}. Write for example `lambda: psycopg.connect(address)`."
         )
-    for what, given in (("table", table), *(("key", name) for name in key), ("revision", revision or "revision")):
-        if not isinstance(given, str):
-            raise InvalidType(f"`upsert_into` takes names, of a table and of columns; got {excerpt(given)} as {what}.")
-    if not table.strip() or not key:
-        raise InvalidValue(
-            f"`upsert_into` takes a table and the columns of its primary key; got {excerpt((table, *key))}. "
-            'Write for example `upsert_into(connect, "features", "user", "window")`.'
-        )
+    check_names("upsert_into", table, key, "columns of its primary key", 'connect, "features"')
+    if not isinstance(revision, str | None):
+        raise InvalidType(f"`revision` is the name of a column; got {excerpt(revision)}.")
     return UpsertInto(connect, table, key, revision)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import SPARK, _start
 from killed import Job
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
+from streams import Interrupted, ends
 
 import combinators as C
 from servers import maven
@@ -234,10 +234,6 @@ def test_windows_from_table_to_table_over_kills_and_lost_commits(tables, lake):
     assert found == {tuple(row) for row in frame_of(tables, made).groupBy("user").agg(F.sum("amount")).collect()}
 
 
-class Interrupted(Exception):
-    """What stops a query in its sink."""
-
-
 class Repeated:
     """Merges each micro-batch, and fails once after some: the table has them, and Spark does not know."""
 
@@ -282,7 +278,7 @@ def test_rows_that_are_no_result_any_more_leave_the_table(tables, lake, name):
     frame = windowed.aggregate(orders=C.count(), spent=C.sum("amount"))
     sink = Repeated(merge_into(lake.name(name), *key), fails=(1, 2, 3))
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(lake.root / "checkpoints" / name))
-    while not _ends(writer):
+    while not ends(writer):
         pass
     assert not sink.fails, "three micro-batches ran twice"
 
@@ -295,18 +291,6 @@ def test_rows_that_are_no_result_any_more_leave_the_table(tables, lake, name):
     assert len(newest) > len(wanted) > 0
     kept = [row.asDict(recursive=True) for row in lake.read(tables.read, name).collect()]
     assert sorted(map(str, kept)) == sorted(map(str, wanted))
-
-
-def _ends(writer):
-    """Whether the query came to the end of its table, and not to grief."""
-    query = writer.trigger(availableNow=True).start()
-    try:
-        query.awaitTermination()
-    except StreamingQueryException as error:
-        if "Interrupted" not in str(error):
-            raise
-        return False
-    return True
 
 
 if __name__ == "__main__":
