@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener, lateness
     from slicing.spark.prometheus import PrometheusCollector
+    from slicing.spark.serving import serve_to
     from slicing.spark.upserting import upsert_into
     from slicing.tracing import traced
     from slicing.triggers.buffer import buffer
@@ -103,6 +104,7 @@ __all__ = [
     "processing_time",
     "reason",
     "results",
+    "serve_to",
     "session",
     "sliding",
     "traced",
@@ -126,6 +128,7 @@ _HOMES = {
     "spark.describe": ("describe",),
     "spark.late": ("late_partials", "late_records", "results"),
     "spark.merging": ("merge_into",),
+    "spark.serving": ("serve_to",),
     "spark.plausible": ("plausible",),
     "spark.lateness": ("Lateness",),
     "spark.progress": ("ProgressListener", "lateness"),

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from slicing.aggregates.aggregate import Bound, Struct
+from slicing.aggregates.aggregate import Bound, Input, Struct
 from slicing.errors import InvalidType, InvalidValue, check_flag
+from slicing.options import NO_OPTIONS
+from slicing.windows.as_of import as_of
 from slicing.windows.sets import windows_of_call
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ class Definition:
     _query: Query | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.windowed.df is None and self.declared is None and find_spec("pyspark") is None:
+            return  # a reader of served values: who wrote them has checked the definition
         from slicing.spark.rules import check_defined, resolve
 
         call = self._call()
@@ -214,6 +219,51 @@ class Definition:
         found = replace(given, known_from=looked_up.known_from if looked_up else None)
         bounded = replace(query, frame=table, streaming=False)
         return build(bounded, of_bounded=partial(partials.build, found))
+
+    def at(
+        self, spine: DataFrame, history: DataFrame, *, spine_time: Input | None = None, inclusive: bool = False
+    ) -> DataFrame:
+        """Return the rows of `spine`, each with the results of its key as of its time, from the records of `history`.
+
+        It makes training sets of the values that a `Reader` returns at these instants, and a stream when a window ends:
+        each window is the last one that has ended by the time of the row, continued to that time. It holds the records
+        before the time, with `inclusive=True` also those at the time. Named windows have columns `<result>_<name>`.
+        Without records, counts are 0 and other results null; without a time, all are null.
+
+        `spine` has the key columns and a time column, which is called `spine_time` there, by default as in the records.
+        Bounded input only. Grace, trigger and `then` have no effect. Raises InvalidType and InvalidValue. Cost: that of
+        `features_at`.
+        """
+        from slicing.spark.build import build_features
+        from slicing.spark.features import resolve_features
+
+        check_frame(history, "at", "definition.at(spine, df)")
+        check_flag(inclusive, "`inclusive` says whether records at the instant itself count")
+        of = self.windowed
+        options = replace(NO_OPTIONS, buckets=of.options.buckets)
+        asked = replace(of, df=history, windows=as_of(of.windows, inclusive), options=options)
+        time = of.time if spine_time is None else spine_time
+        return build_features(resolve_features(asked, spine, time, dict(self.results), of_nothing=True))
+
+    def serve(self, events: DataFrame) -> DataFrame:
+        """Return the slices of a stream that got new records, in each micro-batch, each with its whole partial.
+
+        The columns are the keys, `slice`, `level`, `records` and a column for each result, as in `partials()`. Level 0
+        has the slices of all windows; each tail has a level of its own, with a row for each step of it. Write them with
+        `serve_to`, in update mode; `slicing.serving.Reader` then returns the windows of a key as of any instant. A
+        function given as `then` and the trigger have no effect; a definition that is `warm` is refused. Cost: the state
+        keeps all slices until no window as of the watermark needs them, also those of windows with a tail one by one.
+        Raises InvalidType and InvalidValue.
+        """
+        check_frame(events, "serve", "definition.serve(df)")
+        from slicing.spark.serving import serve
+
+        if self.history is not None:
+            raise InvalidValue(
+                f"`serve` starts without a history; got {self.history}. Leave `warm` out, and read the history as part "
+                "of the stream, or say from when on records are there: `serve_to(..., known_from=...)`."
+            )
+        return serve(self.on(events)._call())
 
     def dataframe(self) -> DataFrame:
         """Return the DataFrame of the windows' results, as `Windowed.aggregate`.

@@ -94,13 +94,13 @@ class _History:
         return show_place(self.shape.family, self.names, self.block.keys[row], self.block.index[row])
 
     def _reach(self, asked: Sequence[tuple[Array, pa.Array]]) -> Array:
-        """Return for each row the end, as a row, of the longest window that holds it."""
-        longest = max(self.families, key=lambda family: family.size)
+        """Return for each row the end, as a row, of the last window that holds it."""
         lows, highs = [], []
         for keys, times in asked:
             known = np.flatnonzero(times.is_valid())
             instants = np.asarray(times.drop_null())
-            lows.append(self._row(keys[known], longest.first_slice(longest.as_of(instants))))
+            firsts = [family.first_slice(family.as_of(instants)) for family in self.families]
+            lows.append(self._row(keys[known], np.minimum.reduce(firsts)))
             highs.append(self._end(keys[known], instants))
         low, high = (np.concatenate(each or [np.zeros(0, dtype=np.int64)]) for each in (lows, highs))
         held = np.flatnonzero(low < high)

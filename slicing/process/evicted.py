@@ -23,7 +23,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.record_file import Records
 from slicing.aggregates.records import KeptRecords
-from slicing.aggregates.results import Nesting, is_single, named_results
+from slicing.aggregates.results import Nesting, is_single, named_results, nesting_of
 from slicing.content.folding import fold_arrays
 from slicing.content.sizes import runs
 from slicing.errors import InvalidType, InvalidValue, RowFailure, excerpt
@@ -171,7 +171,7 @@ class _Source:
                     f"`{bound.label}` takes a column of booleans; got {kinds[places[-1][-1]]}. "
                     "Compute one first, by `withColumn`."
                 )
-        nesting = _nesting(self.results)
+        nesting = nesting_of(self.results)
         own_kernels = iter(kernels)
         rows = tuple(Field(name, _kind(own_kernels, parts)) for name, parts in nesting)
         call = self.call.of_kinds(kinds)
@@ -234,10 +234,6 @@ def leaves(results: Mapping[str, Bound | Struct], within: str = "") -> Iterator[
             yield from leaves(result.results, f"{within}{name}.")
         else:
             yield within + name, result
-
-
-def _nesting(results: Mapping[str, Bound | Struct]) -> Nesting:
-    return tuple((name, _nesting(each.results) if isinstance(each, Struct) else None) for name, each in results.items())
 
 
 def _kind(kernels: Iterator[Kernel], parts: Nesting | None) -> str:

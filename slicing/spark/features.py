@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import Bound, Struct
+from slicing.aggregates.arrays import Array
+from slicing.aggregates.arrow import cast
+from slicing.aggregates.results import of_nothing
 from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
 from slicing.content.block import Block
@@ -47,12 +51,16 @@ HELD = "h"
 
 @dataclass(frozen=True)
 class FeatureQuery:
-    """A query for features: `query` over the records, `spine` over the spine, the spine's columns, the result names."""
+    """A query for features: `query` over the records, `spine` over the spine, the spine's columns, the result names.
+
+    of_nothing: windows without records have results, what `init` lowers to, not nulls; only rows without a time do not.
+    """
 
     query: Query
     spine: Query
     kept: tuple[T.StructField, ...]
     names: tuple[str, ...]
+    of_nothing: bool = False
 
     @property
     def execution_plan(self) -> Sliced:
@@ -72,7 +80,7 @@ class FeatureQuery:
 
 
 def resolve_features(
-    asked: Asked, spine: DataFrame, spine_time: Any, named: Mapping[str, Bound | Struct]
+    asked: Asked, spine: DataFrame, spine_time: Any, named: Mapping[str, Bound | Struct], of_nothing: bool = False
 ) -> FeatureQuery:
     """Return the checked query for features, given the schemas of both sides. Raises InvalidValue and InvalidType."""
     assert asked.df is not None, "features are of records"
@@ -82,7 +90,7 @@ def resolve_features(
     )
     names = tuple(output_names(named, asked.windows))
     rows = resolve_spine(spine, asked.keys, spine_time, query, names)
-    return FeatureQuery(query, rows, tuple(spine.schema.fields), names)
+    return FeatureQuery(query, rows, tuple(spine.schema.fields), names, of_nothing)
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,7 @@ class Answer:
     execution_plan: Sliced
     time: int
     kept: int
+    of_nothing: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the spine with their results, bucket by bucket."""
@@ -113,12 +122,29 @@ class Answer:
         for number, found in features(self.execution_plan.shipping, rows, instants):
             some = pa.array(found.rows)
             kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values[: self.kept]])
-            held = [pa.array(each.records > 0) for each in (found.windows, *found.windows.aligned)]
+            times = asked[number].values[self.time].take(some)
+            held = [
+                times.is_valid() if self.of_nothing else pa.array(each.records > 0)
+                for each in (found.windows, *found.windows.aligned)
+            ]
             results = flat.numbered(flat.RESULT, self._results(found.windows))
             yield pa.table(kept | flat.numbered(HELD, held) | results)
 
     def _results(self, windows: Windows) -> list[pa.Array]:
-        return side_by_side(self.execution_plan.shape, self.execution_plan.of_results(windows))
+        shape = self.execution_plan.shape
+        found = side_by_side(shape, self.execution_plan.of_results(windows))
+        if not self.of_nothing:
+            return found
+        families, kernels = (windows, *windows.aligned), shape.kernels
+        held = [each.records > 0 for each in families for kernel in kernels for _ in kernel.results]
+        nothing = [array for _ in families for kernel in kernels for array in of_nothing(kernel)]
+        return list(map(_filled, found, held, nothing))
+
+
+def _filled(results: pa.Array, held: Array, nothing: pa.Array) -> pa.Array:
+    """Return results with that of no records where a window has none."""
+    both = pa.concat_arrays([results, cast(nothing, results.type)])
+    return both.take(pa.array(np.where(held, np.arange(len(results)), len(results))))
 
 
 def build(asked: FeatureQuery, labels: tuple[int, ...]) -> DataFrame:
@@ -131,7 +157,9 @@ def build(asked: FeatureQuery, labels: tuple[int, ...]) -> DataFrame:
     nothing = F.lit(None).cast("binary")
     both = blocks.withColumn(SPINE, nothing).union(rows.withColumn(SPINE, F.col("block")).withColumn("block", nothing))
     grouped = both.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
-    table = grouped.mapInArrow(Answer(chosen, spine.columns.index(spine.time), len(asked.kept)), asked.schema)
+    table = grouped.mapInArrow(
+        Answer(chosen, spine.columns.index(spine.time), len(asked.kept), asked.of_nothing), asked.schema
+    )
     columns = flat.numbered(flat.VALUE, asked.kept)
     kept = [F.col(name).alias(field.name, metadata=field.metadata) for name, field in columns.items()]
     return table.select(*kept, *_results(asked))

@@ -22,6 +22,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.record_count import RECORD_COUNT
 from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidType, InvalidValue
+from slicing.options import Options
 from slicing.spark.as_of import instant
 from slicing.spark.bounded import assembled
 from slicing.spark.call import Call
@@ -39,8 +40,10 @@ SLICE, RECORDS = "slice", "records"
 """The columns that a table of partials adds to its keys and results."""
 
 
-def query_of(call: Call) -> Query:
+def query_of(call: Call, window: Window | None = None, options: Options | None = None) -> Query:
     """Return the query whose windows are the slices of a call's windows, and whose results are its partials.
+
+    `window` are other windows in place of the slices, and `options` other ones than those of results at close.
 
     A function of results (`then`) is left out, as `lower` is: it runs when windows are made of the table. Raises
     InvalidValue for windows without shared slices, and for results that have no partials of slices.
@@ -48,8 +51,8 @@ def query_of(call: Call) -> Query:
     _check_windows(call.window)
     _check_results(call.named)
     named = {RECORDS: Bound(RECORD_COUNT, label=RECORDS), **_partials(call.named)}
-    slices = Timed(SlicesOf(call.window.family), f"slices of {call.window}")
-    query = resolve(replace(call, window=slices, named=named, options=call.options.at_close, then=None))
+    slices = window or Timed(SlicesOf(call.window.family), f"slices of {call.window}")
+    query = resolve(replace(call, window=slices, named=named, options=options or call.options.at_close, then=None))
     _check_query(query)
     for key in query.keys:
         if key.name.casefold() == SLICE:

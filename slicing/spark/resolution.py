@@ -10,16 +10,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Struct
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound
 from slicing.aggregates.conversions import as_number
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
-from slicing.aggregates.results import Nesting
+from slicing.aggregates.results import flat_results, nesting_of
 from slicing.column_names import as_column, parts_of
 from slicing.content.block import Shape
 from slicing.content.signals import NUMBER, WHEN
-from slicing.errors import InvalidType, InvalidValue, Remedy
+from slicing.errors import InvalidType, Remedy
 from slicing.options import Options
 from slicing.process.function import Then
 from slicing.spark.call import Call
@@ -260,7 +260,7 @@ class Resolution:
             options=self._options,
             streaming=self.streaming,
             timed=self._is_timed(),
-            nesting=_nesting(self.call.named),
+            nesting=nesting_of(self.call.named),
             result_names=tuple(output_names(self.call.named, self.window)),
             then=self._then,
             declared=self.call.declared,
@@ -365,23 +365,6 @@ def _named(bound: Bound, names: Names) -> Bound:
     columns = [c if isinstance(c, str) and c == EVENT_TIME else names.field(c, "column").name for c in bound.columns]
     condition = None if bound.condition is None else names.field(bound.condition, "column").name
     return replace(bound, columns=tuple(columns), condition=condition)
-
-
-def flat_results(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
-    """Return the results by name; those inside structs separately, under names such as `candle.open`."""
-    found: dict[str, Bound] = {}
-    for name, result in named.items():
-        more = (
-            flat_results(result.results, f"{within}{name}.") if isinstance(result, Struct) else {within + name: result}
-        )
-        if twice := found.keys() & more.keys():
-            raise InvalidValue(f"two results are called `{min(twice)}`. Rename one.")
-        found |= more
-    return found
-
-
-def _nesting(named: Mapping[str, Bound | Struct]) -> Nesting:
-    return tuple((name, _nesting(r.results) if isinstance(r, Struct) else None) for name, r in named.items())
 
 
 def _resolved(bound: Bound, kinds: Mapping[str, str], names: Names) -> Aggregate:

@@ -23,6 +23,7 @@ ROOMS = (
     {"slicing.assembly", "slicing.state"},
     {"slicing.triggers", "slicing.process"},
     {"slicing.options"},
+    {"slicing.serving"},
     {"slicing.engines"},
     {"slicing.stages"},
     {"slicing.drawing"},
@@ -35,7 +36,7 @@ ROOMS = (
 )
 # What takes no part in a micro-batch. Other rooms import the package itself, not its modules. Rooms below its own may
 # import it too, inside functions: it is loaded when it is used.
-DOORS = ("slicing.hints", "slicing.laws", "slicing.tracing", "slicing.drawing", "slicing.explain")
+DOORS = ("slicing.hints", "slicing.laws", "slicing.tracing", "slicing.drawing", "slicing.explain", "slicing.serving")
 QUERY = ("slicing", "slicing.grouping", "slicing.definition", "slicing.spark.build")
 """What is imported to build a query; stages and engines, which workers import, are among what these import."""
 # Inside a room: a name is a module, or a folder with all that is in it. Names of a line may not import each other,
@@ -53,7 +54,7 @@ INSIDE = {
             "slicing.windows.sliding",
             "slicing.windows.unbounded",
         },
-        {"slicing.windows.assigned", "slicing.windows.counting"},
+        {"slicing.windows.as_of", "slicing.windows.assigned", "slicing.windows.counting"},
         {"slicing.windows.specs"},
     ),
     "slicing.assembly": (
@@ -149,6 +150,7 @@ INSIDE = {
         {"slicing.spark.features", "slicing.spark.lookup", "slicing.spark.partials"},
         {"slicing.spark.profiling", "slicing.spark.warm", "slicing.spark.why", "slicing.spark.lookup_partials"},
         {"slicing.spark.build", "slicing.spark.check_warm"},
+        {"slicing.spark.serving"},
     ),
 }
 ALONE = {
@@ -192,6 +194,7 @@ PARAGRAPHS = {name for name, path in FILES.items() if path.name == "__init__.py"
     "slicing.tracing",
     "slicing.drawing",
     "slicing.explain",
+    "slicing.serving",
 }
 
 

@@ -25,7 +25,7 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = {str(path.relative_to(ROOT)): path for path in (*ROOT.glob("*.md"), *DOCS)}
 STREAMS = {
     *("concepts", "deploy", "emission", "features", "flink-windows", "how-it-works", "kafka-windows", "live-changes"),
-    *("sources-and-sinks", "state", "triggers", "warm-start", "windows"),
+    *("serving", "sources-and-sinks", "state", "triggers", "warm-start", "windows"),
 }
 """Pages whose code runs long, as it runs streams."""
 SOURCES = [

@@ -1,0 +1,190 @@
+"""Which rows of which level make up a window as of an instant.
+
+::
+
+    level 1   |-----------|-----------|-----------|            a row for each step of the tail
+    level 0   |--|--|--|--|--|--|--|--|--|--|--|--|--|--|--    a row for each slice
+    as of t               [=======================)  t         the last window that has ended by t, continued to t
+                          level 1 ----------------|level 0 --|
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slicing.errors import InvalidValue
+from slicing.windows.as_of import held_now, start_as_of
+from slicing.windows.families.family import Family
+from slicing.windows.families.tailed import Tailed
+from slicing.windows.time.cut import Cut, refines
+from slicing.windows.time.edges import Array, Edges
+from slicing.windows.window import Window
+
+
+class Range(NamedTuple):
+    """The rows of a level that begin in `[low, high)`, microseconds."""
+
+    level: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The slices of a feature set: those of the cut, then the steps of each tail."""
+
+    cut: Cut
+    tails: tuple[Edges, ...]
+
+    @classmethod
+    def of(cls, window: Window) -> Levels:
+        """Return the levels of windows. Raises InvalidValue for windows that have gaps or share no slices."""
+        return cls(window.family.cut, tails_of(held_now(window)))
+
+    @property
+    def specs(self) -> tuple[Any, ...]:
+        """The levels as JSON data."""
+        return (self.cut.spec(), *(tail.spec() for tail in self.tails))
+
+    def check(self, window: Window) -> None:
+        """Raise InvalidValue unless the edges of these windows are edges of slices."""
+        for family in held_now(window):
+            for edges in family.cut.sequences:
+                if not any(refines(own, edges) for own in self.cut.sequences):
+                    raise InvalidValue(
+                        f"windows are made of stored slices, and {window} has edges inside of them. Choose an advance "
+                        "whose edges are edges of the windows that are written."
+                    )
+
+    def around(self, instant: int) -> tuple[int, int]:
+        """Return the slice that holds an instant."""
+        index = self.cut.slice_at(instant)
+        return self.cut.slice_start(index), self.cut.slice_start(index + 1)
+
+
+def tails_of(families: Sequence[Family]) -> tuple[Edges, ...]:
+    """Return the edges of the tails of windows, each once."""
+    found: list[Edges] = []
+    for family in families:
+        if isinstance(family, Tailed) and not any(family.tails.spec() == known.spec() for known in found):
+            found.append(family.tails)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The windows as of an instant: for each its start, and the ranges of rows that it is made of.
+
+    A window whose rows are not all there has no ranges, but `known_from`: the first instant from which rows are there.
+    `ranges` cover all windows, one for each level that they need.
+    """
+
+    starts: tuple[int, ...]
+    parts: tuple[tuple[Range, ...] | None, ...]
+    known_from: tuple[int | None, ...]
+
+    @cached_property
+    def ranges(self) -> tuple[Range, ...]:
+        """The ranges to read, one for each level, in the order of levels."""
+        found: dict[int, Range] = {}
+        for part in (part for parts in self.parts for part in parts or ()):
+            known = found.get(part.level, part)
+            found[part.level] = Range(part.level, min(known.low, part.low), max(known.high, part.high))
+        return tuple(found[level] for level in sorted(found))
+
+    @cached_property
+    def bounds(self) -> list[Array]:
+        """For each range to read, the bounds of the parts of windows in it, one after another."""
+        return [
+            np.array([bound for _, low, high in self._in(each.level) for bound in (low, high)]) for each in self.ranges
+        ]
+
+    @cached_property
+    def owners(self) -> list[list[int]]:
+        """For each range to read, the windows of its parts, in the order of `bounds`."""
+        return [[window for window, _, _ in self._in(each.level)] for each in self.ranges]
+
+    def _in(self, level: int) -> list[tuple[int, int, int]]:
+        return [
+            (window, part.low, part.high)
+            for window, parts in enumerate(self.parts)
+            for part in parts or ()
+            if part.level == level
+        ]
+
+
+@dataclass
+class Windows:
+    """Windows over the levels of a feature set. It keeps the cover of the last slice, in which most instants lie."""
+
+    window: Window
+    levels: Levels
+
+    def __post_init__(self) -> None:
+        self.families = held_now(self.window)
+        self.levels.check(self.window)
+        self._last: tuple[int, int, tuple[int, ...], Cover] | None = None
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the windows, or the calls that make them."""
+        return self.window.calls
+
+    def cover(self, instant: int, gone: tuple[int, ...]) -> Cover:
+        """Return the windows as of an instant; `gone` has for each level the instant before which rows are missing."""
+        last = self._last
+        if last is not None and last[0] < instant < last[1] and last[2] == gone:
+            return last[3]
+        low, high = self.levels.around(instant)
+        found = self._cover(instant, low if low == instant else high, gone)
+        if low < instant:
+            self._last = (low, high, gone, found)
+        return found
+
+    def _cover(self, instant: int, end: int, gone: tuple[int, ...]) -> Cover:
+        starts = tuple(int(start_as_of(family, instant)) for family in self.families)
+        parts = tuple(self._parts(start, instant, end, gone) for start in starts)
+        known = tuple(None if found is not None else self._known_from(instant, gone) for found in parts)
+        return Cover(starts, parts, known)
+
+    def _parts(self, start: int, instant: int, end: int, gone: tuple[int, ...]) -> tuple[Range, ...] | None:
+        for level, tail in enumerate(self.levels.tails, 1):
+            middle = tail.edge(tail.count(instant))
+            if start >= gone[level] and start < middle >= gone[0] and tail.edge(tail.count(start)) == start:
+                rest = (Range(0, middle, end),) if middle < end else ()
+                return (Range(level, start, middle), *rest)
+        return (Range(0, start, end),) if start >= gone[0] else None
+
+    def _known_from(self, instant: int, gone: tuple[int, ...]) -> int:
+        """Return the first instant from which on there are rows up to an instant."""
+        found = [gone[0]]
+        for level, tail in enumerate(self.levels.tails, 1):
+            if tail.edge(tail.count(instant)) >= gone[0]:
+                found.append(_next_edge(tail, gone[level]))
+        return min(found)
+
+
+def needed(families: Sequence[Family], watermark: int) -> tuple[int, ...]:
+    """Return for each level the instant before which no window as of a watermark, or later, needs its rows."""
+    tails = tails_of(families)
+    found = [tail.edge(tail.count(watermark)) for tail in tails]
+    found = [min([watermark, *found]), *found]
+    for family in families:
+        start = int(start_as_of(family, watermark))
+        for level, tail in enumerate(tails, 1):
+            if isinstance(family, Tailed) and tail.edge(tail.count(start)) == start:
+                found[level] = min(found[level], start)
+                break
+        else:
+            found[0] = min(found[0], start)
+    return tuple(found)
+
+
+def _next_edge(edges: Edges, instant: int) -> int:
+    number = edges.count(instant)
+    return instant if edges.edge(number) == instant else edges.edge(number + 1)

@@ -1,0 +1,137 @@
+"""Slices in tables of PostgreSQL, by psycopg: one statement, and so one round trip and one snapshot, for each read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, TypeVar
+
+from slicing.errors import MissingRequirement
+from slicing.serving.levels import Range
+from slicing.serving.store import Found, Row
+
+T = TypeVar("T")
+_TABLES = """
+CREATE TABLE IF NOT EXISTS slices (
+    feature_set text COLLATE "C", key text COLLATE "C", level smallint, slice_start bigint, slice_end bigint NOT NULL,
+    records bigint NOT NULL, partial bytea NOT NULL, epoch integer NOT NULL, revision bigint NOT NULL,
+    PRIMARY KEY (feature_set, key, level, slice_start)
+);
+CREATE INDEX IF NOT EXISTS slices_by_end ON slices (feature_set, level, slice_end);
+CREATE TABLE IF NOT EXISTS feature_sets (feature_set text PRIMARY KEY, manifest text NOT NULL, progress text NOT NULL)
+"""
+_LOCK = "SELECT pg_advisory_xact_lock(hashtext('slicing.serving'))"
+"""Two processes that create the same table at once would fail."""
+_INCOMING = "CREATE TEMP TABLE incoming (LIKE slices) ON COMMIT DROP"
+_COPY = (
+    "COPY incoming (feature_set, key, level, slice_start, slice_end, records, partial, epoch, revision) "
+    "FROM STDIN (FORMAT BINARY)"
+)
+_TYPES = ("text", "text", "int2", "int8", "int8", "int8", "bytea", "int4", "int8")
+_PUT = """
+INSERT INTO slices SELECT * FROM incoming ORDER BY key, level, slice_start
+ON CONFLICT (feature_set, key, level, slice_start) DO UPDATE SET slice_end = excluded.slice_end,
+    records = excluded.records, partial = excluded.partial, epoch = excluded.epoch, revision = excluded.revision
+WHERE (excluded.epoch, excluded.revision) > (slices.epoch, slices.revision)
+"""
+_PUBLISH = """
+INSERT INTO feature_sets VALUES (%s, %s, %s)
+ON CONFLICT (feature_set) DO UPDATE SET manifest = excluded.manifest, progress = excluded.progress
+"""
+_RANGE = (
+    ", ARRAY(SELECT partial FROM slices WHERE feature_set = %s AND key = %s AND level = %s AND slice_start >= %s "
+    "AND slice_start < %s ORDER BY slice_start)"
+)
+_READ = "SELECT manifest, progress{ranges} FROM feature_sets WHERE feature_set = %s"
+_REMOVE = (
+    "DELETE FROM slices WHERE ctid = ANY (ARRAY(SELECT ctid FROM slices WHERE feature_set = %s AND level = %s "
+    "AND slice_end <= %s LIMIT %s))"
+)
+
+
+class PostgresStore:
+    """The store of a URL such as "postgresql://user@host/database"; its tables are in the first schema of the path.
+
+    Each thread has a connection, which is opened again if the server has closed it. Raises MissingRequirement without
+    psycopg.
+    """
+
+    def __init__(self, url: str):
+        self.url = url
+        self._driver = _driver()
+        self._of_thread = threading.local()
+
+    def __reduce__(self) -> tuple[type[PostgresStore], tuple[str]]:
+        return PostgresStore, (self.url,)
+
+    def put(self, feature_set: str, rows: Sequence[Row]) -> None:
+        """Write rows in one transaction."""
+
+        def write(connection: Any) -> None:
+            with connection.transaction(), connection.cursor() as cursor:
+                cursor.execute(_INCOMING)
+                with cursor.copy(_COPY) as copy:
+                    copy.set_types(_TYPES)
+                    for row in rows:
+                        copy.write_row((feature_set, *row))
+                cursor.execute(_PUT)
+
+        self._on_connection(write)
+
+    def publish(self, feature_set: str, manifest: str, progress: str) -> None:
+        """Write manifest and progress."""
+        self._on_connection(lambda connection: connection.execute(_PUBLISH, (feature_set, manifest, progress)))
+
+    def read(self, feature_set: str, key: str, ranges: Sequence[Range]) -> Found:
+        """Return the partials of a key, with manifest and progress, by one statement."""
+        statement = _READ.format(ranges=_RANGE * len(ranges))
+        values = [value for each in ranges for value in (feature_set, key, *each)]
+
+        def ask(connection: Any) -> Any:
+            with connection.cursor(binary=True) as cursor:
+                return cursor.execute(statement, (*values, feature_set), prepare=True).fetchone()
+
+        found = self._on_connection(ask)
+        return Found("", "", []) if found is None else Found(found[0], found[1], list(found[2:]))
+
+    def remove(self, feature_set: str, level: int, before: int, most: int) -> int:
+        """Remove rows that end at or before an instant."""
+        values = (feature_set, level, before, most)
+        return self._on_connection(lambda connection: int(connection.execute(_REMOVE, values).rowcount))
+
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        if connection := self._of_thread.__dict__.pop("connection", None):
+            connection.close()
+
+    def _on_connection(self, work: Callable[[Any], T]) -> T:
+        """Return the result of some work. It is repeated once on a new connection: all of it may be repeated."""
+        known = hasattr(self._of_thread, "connection")
+        try:
+            return work(self._connection())
+        except self._driver.OperationalError:
+            self.close()
+            if not known:
+                raise
+            return work(self._connection())
+
+    def _connection(self) -> Any:
+        known = getattr(self._of_thread, "connection", None)
+        if known is None:
+            known = self._driver.connect(self.url, autocommit=True)
+            with known.transaction():
+                known.execute(_LOCK)
+                known.execute(_TABLES)
+            self._of_thread.connection = known
+        return known
+
+
+def _driver() -> Any:
+    try:
+        return import_module("psycopg")
+    except ModuleNotFoundError:
+        raise MissingRequirement(
+            "slices in PostgreSQL are read and written by psycopg, which is not installed. Install it: `pip install "
+            '"spark-slicing[postgresql]"`.'
+        ) from None

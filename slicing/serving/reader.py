@@ -1,0 +1,286 @@
+"""`Reader`: the values of keys now, from stored slices, without Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+
+from slicing.aggregates.aggregate import Bound, Struct
+from slicing.aggregates.results import flat_results
+from slicing.errors import InvalidValue, SlicingError
+from slicing.options import Asked
+from slicing.serving.levels import Cover, Levels, Range, Windows
+from slicing.serving.manifest import (
+    NO_BATCH,
+    AsOf,
+    Manifest,
+    Progress,
+    StoredResult,
+    instant_of,
+    instant_or_none,
+    key_text,
+)
+from slicing.serving.store import Found, Store
+from slicing.serving.stores import store_of
+from slicing.serving.values import Values, values_of
+from slicing.windows.sets import windows_of_call
+from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.instants import Instant, microseconds_of
+from slicing.windows.window import Window
+
+CLOCK, WATERMARK = "clock", "watermark"
+"""The words for the instant of an answer."""
+
+
+class Stale(SlicingError, RuntimeError):
+    """The stored values are older than `max_age`."""
+
+
+@dataclass(frozen=True)
+class Answer(Mapping[str, dict[str, Any] | None]):
+    """The results of a key by window: `answer["day"]["spent"]`; None for a window whose slices are not all there.
+
+    A window is given by its name, or by the value or the text of the call that made it.
+
+    at: the instant of the answer.
+    starts: the start of each window.
+    known_from: for a window that is None, the instant from which slices are there.
+    age: the time since the last micro-batch was written, by the clock of the reader.
+    """
+
+    at: datetime
+    as_of: AsOf
+    age: timedelta
+    starts: Mapping[str, datetime]
+    known_from: Mapping[str, datetime | None]
+    values_of: Mapping[str, dict[str, Any] | None]
+
+    @property
+    def watermark(self) -> datetime | None:
+        """The watermark of the last micro-batch."""
+        return self.as_of.watermark
+
+    def __getitem__(self, window: str | Window) -> dict[str, Any] | None:
+        return self.values_of[repr(window) if isinstance(window, Window) else window]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_of)
+
+    def __len__(self) -> int:
+        return len(self.values_of)
+
+
+class Served(Protocol):
+    """What a reader asks of a definition."""
+
+    @property
+    def windowed(self) -> Asked:
+        """The keys and the windows."""
+
+    @property
+    def results(self) -> tuple[tuple[str, Bound | Struct], ...]:
+        """The results by name."""
+
+
+class _Known(NamedTuple):
+    """Manifest and progress: their texts and what these say, with the results by them."""
+
+    texts: tuple[str, str]
+    manifest: Manifest
+    values: Values
+    progress: Progress
+
+
+class _Read(NamedTuple):
+    """What was read of a key: the instant, its windows, what is known as of then, and the partials of each range."""
+
+    instant: int
+    cover: Cover
+    known: _Known
+    partials: list[list[bytes]]
+
+
+class Reader:
+    """Reads the results of a definition as of an instant, for any key, from a store that `serve_to` writes.
+
+    `store` is a URL, "sqlite:///features.db", or a `Store`. `feature_set` is the name under which `serve_to` writes; by
+    default the names of the keys. It needs neither Spark nor Java, and may be used by several threads at once. Raises
+    InvalidValue for a store that is not there, an unknown feature set, and one that another definition has written.
+    """
+
+    def __init__(self, store: str | Store, definition: Served, *, feature_set: str | None = None):
+        self._store, self._definition = store_of(store), definition
+        self.feature_set = feature_set or feature_set_of(definition.windowed.keys)
+        self._clock: Callable[[], int] = lambda: time.time_ns() // 1000
+        self._levels = Levels.of(definition.windowed.windows)
+        self._windows = Windows(definition.windowed.windows, self._levels)
+        self._others: dict[Any, Windows] = {}
+        self._known: _Known | None = None
+        self._refreshed(self._found("", ()))
+
+    def read(
+        self,
+        key: Any,
+        *,
+        at: str | Instant = CLOCK,
+        windows: Window | Sequence[Window] | Mapping[str, Window] | None = None,
+        max_age: Duration | None = None,
+    ) -> Answer:
+        """Return the results of a key as of an instant: of the records before it, back to the start of each window.
+
+        `key` is its value, with several key columns a tuple. `at` is "clock" for now, "watermark" for the watermark of
+        the stream at the last edge of its slices, or an instant as in `warm`. A window is the last one that has ended
+        by then, continued to that instant; records of the slice that holds the instant count as far as the stream has
+        read them. Without records, counts are 0 and other results null.
+
+        `windows` replaces the windows of the definition by any windows whose edges are edges of stored slices.
+        `max_age` raises Stale if the last micro-batch was written earlier than that. Cost: one read of the store, and a
+        combine for each slice and window. Raises InvalidType, InvalidValue and Stale.
+        """
+        asked = self._asked(windows)
+        now = self._clock()
+        read = self._read(asked, key, now if at == CLOCK else at)
+        progress = read.known.progress
+        age = now - progress.written
+        if max_age is not None and age > microseconds(max_age, "max_age"):
+            raise Stale(
+                f"values must not be older than {max_age}; those of `{self.feature_set}` are {show(age)} old. See "
+                "whether the query that writes them is running, or ask for a larger `max_age`."
+            )
+        place = "key {!r}, window {}".format
+        rows = read.known.values.of(read.cover, read.partials, lambda window: place(key, asked.names[window]))
+        return Answer(
+            at=instant_of(read.instant),
+            as_of=progress.as_of,
+            age=timedelta(microseconds=max(0, age)),
+            starts=dict(zip(asked.names, map(instant_of, read.cover.starts), strict=True)),
+            known_from=dict(zip(asked.names, map(instant_or_none, read.cover.known_from), strict=True)),
+            values_of=dict(zip(asked.names, rows, strict=True)),
+        )
+
+    def _read(self, asked: Windows, key: Any, at: str | Instant) -> _Read:
+        """Return the rows of the windows as of an instant.
+
+        The ranges to read depend on the progress, which is known only after reading and changes once a micro-batch: if
+        it has changed so that the ranges may differ, the rows are read again.
+        """
+        assert self._known is not None, "a reader begins with a read"
+        known, before = self._known, None
+        while before is None or not _asks_alike(before.progress, known.progress, at):
+            instant = self._watermark(known.progress) if at == WATERMARK else microseconds_of(at, "`at`")
+            cover = asked.cover(instant, known.progress.from_each)
+            found = self._found(key_text(key, known.manifest.keys), cover.ranges)
+            before, known = known, self._refreshed(found)
+        return _Read(instant, cover, known, found.partials)
+
+    def read_many(self, keys: Iterable[Any], **options: Any) -> list[Answer]:
+        """Return the answers for several keys, in their order; options are those of `read`."""
+        if options.get("at", CLOCK) == CLOCK:
+            options["at"] = self._clock()
+        return [self.read(key, **options) for key in keys]
+
+    def close(self) -> None:
+        """Close what the store holds open for this thread."""
+        close = getattr(self._store, "close", None)
+        if close is not None:
+            close()
+
+    async def aread(self, key: Any, **options: Any) -> Answer:
+        """Return the answer of `read`, from a thread of the event loop's pool."""
+        import asyncio
+        from functools import partial
+
+        return await asyncio.get_running_loop().run_in_executor(None, partial(self.read, key, **options))
+
+    def _asked(self, windows: Any) -> Windows:
+        if windows is None:
+            return self._windows
+        given = tuple(windows.items()) if isinstance(windows, Mapping) else windows
+        given = tuple(given) if isinstance(given, list) else given
+        known = self._others.get(given)
+        if known is None:
+            if isinstance(windows, Mapping):
+                found = windows_of_call((), windows, long=True)
+            else:
+                found = windows_of_call((windows,) if isinstance(windows, Window) else tuple(windows), {}, long=False)
+            known = self._others[given] = Windows(found, self._levels)
+        return known
+
+    def _watermark(self, progress: Progress) -> int:
+        if progress.watermark is None:
+            raise InvalidValue(
+                f'`at="watermark"` is the watermark of the stream, and `{self.feature_set}` has none before its second '
+                'micro-batch. Read `at="clock"`, or later.'
+            )
+        return self._levels.around(progress.watermark)[0]
+
+    def _found(self, key: str, ranges: Sequence[Range]) -> Found:
+        return self._store.read(self.feature_set, key, ranges)
+
+    def _refreshed(self, found: Found) -> _Known:
+        """Return manifest and progress of what was read. They are parsed once a micro-batch; other threads see all."""
+        known = self._known
+        if known is None or known.texts != (found.manifest, found.progress):
+            same = known is not None and known.texts[0] == found.manifest
+            progress = Progress.read(found.progress) if found.progress else None
+            if progress is None or progress.batch == NO_BATCH:
+                raise InvalidValue(
+                    f"values are read of a feature set that `serve_to` has written, and the store has no "
+                    f"`{self.feature_set}`. Start the query that writes it, or name another one: `feature_set=...`."
+                )
+            manifest, values = (known.manifest, known.values) if known and same else self._checked(found.manifest)
+            known = _Known((found.manifest, found.progress), manifest, values, progress)
+            self._known = known
+        return known
+
+    def _checked(self, text: str) -> tuple[Manifest, Values]:
+        """Return a manifest, and the results by it. Raises InvalidValue unless this definition has written it."""
+        stored = Manifest.read(text)
+        named = dict(self._definition.results)
+        own = manifest_of(self._definition, {each.path: each.kinds for each in stored.results}, stored.keys)
+        if own.digest != stored.digest:
+            raise InvalidValue(
+                f"a reader has the definition that has written `{self.feature_set}`, and {difference(own, stored)}. "
+                "Read with that definition, or write this one under another name: `feature_set=...`."
+            )
+        return stored, values_of(named, stored.results)
+
+
+def _asks_alike(one: Progress, other: Progress, at: str | Instant) -> bool:
+    """Whether the same ranges are read by two progresses."""
+    return one.from_each == other.from_each and (at != WATERMARK or one.watermark == other.watermark)
+
+
+def manifest_of(definition: Served, kinds: Mapping[str, Sequence[str]], keys: Sequence[tuple[str, str]]) -> Manifest:
+    """Return the manifest of a definition; `kinds` has the kinds of the columns of each result, by its path.
+
+    Raises InvalidType and InvalidValue.
+    """
+    window = definition.windowed.windows
+    results = [
+        StoredResult.of(path, bound, kinds[path], bound.resolve(tuple(kinds[path])))
+        if len(kinds.get(path, ())) == len(bound.columns) and path in kinds
+        else StoredResult(path, tuple(map(str, bound.inputs)), (), "", ())
+        for path, bound in flat_results(dict(definition.results)).items()
+    ]
+    return Manifest(tuple(keys), tuple(results), Levels.of(window).specs, repr(window))
+
+
+def difference(own: Manifest, stored: Manifest) -> str:
+    """Return how a definition differs from the stored one, as part of a message."""
+    if own.levels != stored.levels and own.windows != stored.windows:
+        return f"its slices are those of {own.windows}, the stored ones those of {stored.windows}"
+    here, there = ({each.path: each for each in of.results} for of in (own, stored))
+    for name in (*here, *there):
+        if here.get(name) != there.get(name):
+            where = "differs" if name in here and name in there else "is only here" if name in here else "is only there"
+            return f"its result `{name}` {where}"
+    return "the order of its results, or a time zone, differs"
+
+
+def feature_set_of(keys: Sequence[Any]) -> str:
+    """Return the default name of a feature set: the names of the keys, "all" without keys."""
+    return "_".join(map(str, keys)) or "all"

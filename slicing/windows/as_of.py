@@ -1,0 +1,108 @@
+"""Windows as of an instant: of a stream, of training rows, and of served values the same.
+
+::
+
+    windows         [===========)  [===========)  [===========)        the last one that has ended by t
+    as of t              [============================= t              is continued to t
+
+So a window as of an instant is as long as its size, and up to an advance or a tail longer. At the end of a window it is
+that window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from slicing.errors import InvalidValue
+from slicing.windows.families.cumulating import Cumulating
+from slicing.windows.families.family import Family, OverSharedCut
+from slicing.windows.families.several import several
+from slicing.windows.lookback import Lookback, Lookbacks
+from slicing.windows.time.edges import Array
+from slicing.windows.time.slices import Index
+from slicing.windows.window import Window
+
+
+def held_now(window: Window) -> list[Family]:
+    """Return the families of windows over their own cuts.
+
+    Raises InvalidValue for windows of which none may hold an instant, and for those that records decide.
+    """
+    for part in window.parts:
+        if part.alone:
+            raise InvalidValue(
+                f"a value as of an instant is made of slices that windows share, and {part} shares none, {part.alone}. "
+                "Use windows that time decides."
+            )
+        if part.family.has_gaps:
+            raise InvalidValue(
+                f"a value as of an instant is that of a window that holds it, and {part} may have gaps. Use windows "
+                "without gaps."
+            )
+    return [part.family for part in window.parts]
+
+
+def start_as_of(family: Family, instant: Index) -> Index:
+    """Return the start of the window as of an instant: that of the last window that has ended by then.
+
+    Cumulating windows start with the period that holds the microsecond before the instant.
+    """
+    own = family.family if isinstance(family, OverSharedCut) else family
+    if isinstance(own, Cumulating):
+        return own.window_start(own.first_open(instant - 1))
+    return own.window_start(own.first_open(instant) - 1)
+
+
+def span(family: Family) -> int:
+    """Return how far before an instant the window as of it may begin, in microseconds: an upper bound."""
+    return int((_SAMPLE - start_as_of(family, _SAMPLE)).max()) + family.shortest
+
+
+_SAMPLE = np.arange(0, 2 * 366 * 86_400_000_000, 21_677_000_000)
+"""Instants of two years, at all hours and on all days."""
+
+
+@dataclass(frozen=True)
+class FamilyAsOf(Lookback):
+    """The windows of a family as of instants; a window is numbered by the microsecond at which it begins."""
+
+    of: Family | None = None
+
+    def as_of(self, time: Array) -> Array:
+        """Return the window as of each instant."""
+        assert self.of is not None, "it is of windows"
+        return start_as_of(self.of, time)
+
+
+@dataclass(frozen=True)
+class WindowsAsOf(Lookbacks):
+    """The windows of a definition as of the rows of a spine; made by `as_of`."""
+
+    of: Sequence[Family] = ()
+    text: str = ""
+
+    @cached_property
+    def family(self) -> Family:
+        """The windows, which share their slices."""
+        pairs = zip(self.lengths, self.of, strict=True)
+        families = [FamilyAsOf(length, 1, inclusive=self.inclusive, of=family) for length, family in pairs]
+        return families[0] if self.names is None else several(families)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def as_of(window: Window, inclusive: bool) -> WindowsAsOf:
+    """Return windows as of instants that are given later. Raises InvalidValue for several windows without names."""
+    families = held_now(window)
+    if len(families) > 1 and window.names is None:
+        raise InvalidValue(
+            f"the results of several windows are columns of one row, which are told apart by names; got {window}. Name "
+            'them: `.window(short=..., day=..., time="ts", long=True)`.'
+        )
+    lengths = tuple(map(span, families))
+    return WindowsAsOf(lengths, window.names, inclusive, tuple(families), repr(window))

@@ -1,0 +1,424 @@
+"""`Reader` on a store of rows made of raw records: what is answered, what is refused."""
+
+import asyncio
+import math
+import random
+import re
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from textwrap import dedent
+from zoneinfo import ZoneInfo
+
+import pytest
+from serving.stored import manifest, publish, rows
+
+import combinators as C
+from slicing import InvalidType, InvalidValue, by_edges, cumulating, group_by, hopping, session, tumbling
+from slicing.serving import Reader, Stale, store, store_of
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR, DAY = 60 * MINUTE, 24 * 60 * MINUTE
+START = 1_700_006_400 * SECOND
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
+RESULTS = {
+    "n": C.count(),
+    "total": C.sum("n"),
+    "x": C.sum("x"),
+    "low": C.min("s"),
+    "m": C.sum("m"),
+    "shops": C.approx_count_distinct("s"),
+    "seen": C.collect_set("s"),
+    "both": C.struct(high=C.max("n"), day=C.max("d")),
+}
+
+
+def micros(instant):
+    return (instant.astimezone(UTC) - EPOCH) // timedelta(microseconds=1)
+
+
+def local(t):
+    return (EPOCH + timedelta(microseconds=t)).astimezone(BERLIN)
+
+
+def day(t, back=0):
+    """The start of the day in Berlin that holds an instant, or of an earlier day."""
+    at = local(t) - timedelta(days=back)
+    return micros(datetime(at.year, at.month, at.day, tzinfo=BERLIN))
+
+
+def month(t):
+    at = local(t - 1)
+    return micros(datetime(at.year, at.month, 1, tzinfo=BERLIN))
+
+
+def floor(t, length, offset=0):
+    return (t - offset) // length * length + offset
+
+
+# The windows, and for each the definition of its start as of an instant.
+CASES = {
+    "hopping": ([hopping("10 minutes", "1 minute")], [lambda t: floor(t, MINUTE) - 10 * MINUTE]),
+    "offset": (
+        [hopping("10 minutes", "5 minutes", offset="2 minutes")],
+        [lambda t: floor(t, 5 * MINUTE, 2 * MINUTE) - 10 * MINUTE],
+    ),
+    "uneven": (
+        [hopping("7 minutes", "3 minutes")],
+        [lambda t: floor(t - 7 * MINUTE, 3 * MINUTE)],
+    ),
+    "tumbling": ([tumbling("5 minutes")], [lambda t: floor(t, 5 * MINUTE) - 5 * MINUTE]),
+    "several": (
+        [hopping("10 minutes", "1 minute"), hopping("1 hour", "2 minutes")],
+        [lambda t: floor(t, MINUTE) - 10 * MINUTE, lambda t: floor(t, 2 * MINUTE) - HOUR],
+    ),
+    "tails": (
+        [
+            hopping("10 minutes", "1 minute"),
+            hopping("3 hours", "1 minute", tail="1 hour"),
+            hopping("2 days", "1 minute", tail="6 hours"),
+        ],
+        [
+            lambda t: floor(t, MINUTE) - 10 * MINUTE,
+            lambda t: floor(floor(t, MINUTE) - 3 * HOUR, HOUR),
+            lambda t: floor(floor(t, MINUTE) - 2 * DAY, 6 * HOUR),
+        ],
+    ),
+    "zone": ([hopping("3 days", "1 day", zone="Europe/Berlin")], [lambda t: day(t, 3)]),
+    "cumulating": ([cumulating("1 day", "1 hour", zone="Europe/Berlin")], [lambda t: day(t - 1)]),
+    "month": ([cumulating("1 month", "1 day", zone="Europe/Berlin")], [month]),
+}
+# Both days on which the clocks of Berlin change, and one without a change.
+ORIGINS = [micros(datetime(2024, *date, tzinfo=UTC)) for date in ((3, 30, 12), (10, 26, 12), (7, 1, 12))]
+
+
+def definition(windows, results=RESULTS, key="user"):
+    return group_by(key).window(*windows, time="ts").define(**results)
+
+
+def records(seed, origin, spread, count=400):
+    choice = random.Random(seed)
+    return [
+        {
+            "key": choice.choice(["ada", "bob", "é"]),
+            "ts": origin + choice.randint(0, spread),
+            "n": choice.choice([None, choice.randint(-(2**50), 2**50)]),
+            "x": choice.choice([choice.uniform(-1, 1), 1e6]),
+            "s": choice.choice(["a", "bb", "", "é", None]),
+            "m": Decimal(choice.randint(-(10**9), 10**9)).scaleb(-2),
+            "d": (EPOCH + timedelta(days=choice.randint(0, 10_000))).date(),
+        }
+        for _ in range(count)
+    ]
+
+
+def expected(held):
+    numbers, texts = ([each[name] for each in held if each[name] is not None] for name in ("n", "s"))
+    return {
+        "n": len(held),
+        "total": sum(numbers) if numbers else None,
+        "x": math.fsum(each["x"] for each in held) if held else None,
+        "low": min(texts, key=str.encode) if texts else None,
+        "m": sum((each["m"] for each in held), Decimal(0)) if held else None,
+        "shops": len(set(texts)),
+        "seen": sorted(set(texts)),
+        "both": {"high": max(numbers, default=None), "day": max((each["d"] for each in held), default=None)},
+    }
+
+
+def compare(values, held):
+    wanted = expected(held)
+    x, wanted_x = values["x"], wanted.pop("x")
+    assert (x is None) == (wanted_x is None)
+    assert x is None or math.isclose(x, wanted_x, rel_tol=0, abs_tol=1e-12 * sum(abs(each["x"]) for each in held))
+    assert {**{name: value for name, value in values.items() if name != "x"}, "seen": sorted(values["seen"])} == wanted
+
+
+def made(tmp_path, card, held, **progress):
+    url = f"sqlite:///{tmp_path}/features.db"
+    written = store_of(url)
+    written.put("user", rows(card, held))
+    publish(written, card, **progress)
+    return url
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_windows_equal_raw_records_at_random_instants(tmp_path, kind):
+    windows, starts = CASES[kind]
+    card = definition(windows)
+    choice = random.Random(kind)
+    for number, origin in enumerate(ORIGINS):
+        (tmp_path / str(number)).mkdir()
+        spread = {"month": 40 * DAY}.get(kind, 3 * DAY)
+        held = records(number, origin, spread)
+        reader = Reader(made(tmp_path / str(number), card, held), card)
+        cut = reader._levels.cut
+        for _ in range(100):
+            t = choice.randint(origin - HOUR, origin + spread + 2 * DAY)
+            if t <= origin + spread:
+                t = cut.slice_start(cut.slice_at(t))
+            key = choice.choice(["ada", "bob", "é", "nobody"])
+            answer = reader.read(key, at=t)
+            for name, start in zip(answer, starts, strict=True):
+                assert micros(answer.starts[name]) == start(t)
+                compare(answer[name], [each for each in held if each["key"] == key and start(t) <= each["ts"] < t])
+
+
+def test_windows_that_were_never_declared(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute"), hopping("3 hours", "1 minute", tail="1 hour")])
+    held = records(7, START, 6 * HOUR)
+    reader = Reader(made(tmp_path, card, held), card)
+    other = hopping("7 minutes", "1 minute")
+    named = {"h5": hopping("5 hours", "1 hour"), "day": cumulating("1 day", "2 minutes")}
+    t = START + 5 * HOUR
+    own = [each for each in held if each["key"] == "ada"]
+    compare(reader.read("ada", at=t, windows=other)[other], [e for e in own if t - 7 * MINUTE <= e["ts"] < t])
+    answer = reader.read("ada", at=t, windows=named)
+    compare(answer["h5"], [each for each in own if START <= each["ts"] < t])
+    compare(answer["day"], [each for each in own if floor(t, DAY) <= each["ts"] < t])
+    with pytest.raises(InvalidValue, match="has edges inside of them"):
+        reader.read("ada", windows=hopping("5 minutes", "10 seconds"))
+
+
+def test_records_leave_by_the_clock(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count(), "x": C.sum("x")})
+    reader = Reader(made(tmp_path, card, records(1, START, MINUTE)), card)
+    counts = []
+    for minutes in range(13):
+        reader._clock = lambda: START + minutes * MINUTE + 1  # noqa: B023
+        counts.append(reader.read("ada")["hopping('10 minutes', advance='1 minute')"]["n"])
+    assert counts[1] > 0
+    assert counts[1:11] == [counts[1]] * 10
+    assert counts[11:] == [0, 0]
+
+
+def test_a_window_whose_slices_are_gone_is_null_with_the_instant_from_which_they_are_there(tmp_path):
+    windows = [hopping("10 minutes", "1 minute"), hopping("3 hours", "1 minute", tail="1 hour")]
+    card = definition(windows, {"n": C.count()})
+    t = START + 5 * HOUR + 30 * MINUTE
+    url = made(tmp_path, card, records(2, START, 6 * HOUR), gone=(START + 5 * HOUR, START + 2 * HOUR))
+    reader = Reader(url, card)
+    answer = reader.read("ada", at=t)
+    assert None not in answer.values()
+    assert set(answer.known_from.values()) == {None}
+    early = reader.read("ada", at=t - HOUR)
+    assert [early[window] for window in windows] == [None, None]
+    assert {micros(each) for each in early.known_from.values()} == {START + 5 * HOUR}
+    longer = hopping("4 hours", "1 minute", tail="1 hour")
+    answer = reader.read("ada", at=t, windows=longer)
+    assert answer[longer] is None
+    assert [micros(each) for each in answer.known_from.values()] == [START + 2 * HOUR]
+
+
+def test_a_stream_that_starts_without_its_history_answers_no_earlier_window(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    reader = Reader(made(tmp_path, card, records(2, START, HOUR), known_from=START + 30), card)
+    (name,) = reader.read("ada", at=START)
+    assert reader.read("ada", at=START + 10 * MINUTE)[name] is None
+    assert reader.read("ada", at=START + 11 * MINUTE)[name]["n"] > 0
+
+
+def test_the_watermark_is_floored_to_an_edge(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    held = records(3, START, HOUR)
+    reader = Reader(made(tmp_path, card, held, watermark=START + 20 * MINUTE + 17), card)
+    answer = reader.read("ada", at="watermark")
+    assert micros(answer.at) == START + 20 * MINUTE
+    assert micros(answer.watermark) == START + 20 * MINUTE + 17
+    wanted = [e for e in held if e["key"] == "ada" and START + 10 * MINUTE <= e["ts"] < START + 20 * MINUTE]
+    assert next(iter(answer.values())) == {"n": len(wanted)}
+    (tmp_path / "no").mkdir()
+    with pytest.raises(InvalidValue, match="has none before its second micro-batch"):
+        Reader(made(tmp_path / "no", card, held), card).read("ada", at="watermark")
+
+
+def test_stale_values_are_refused_and_a_clock_may_step_back(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    reader = Reader(made(tmp_path, card, [], written=START), card)
+    reader._clock = lambda: START + 61 * SECOND
+    assert reader.read("ada").age == timedelta(seconds=61)
+    assert reader.read("ada", max_age="2 minutes").as_of.batch == 0
+    with pytest.raises(Stale, match=r"must not be older than 1 minute; those of `user` are 61 seconds old"):
+        reader.read("ada", max_age="1 minute")
+    reader._clock = lambda: START - DAY
+    answer = reader.read("ada", max_age="1 minute")
+    assert answer.age == timedelta(0)
+    assert next(iter(answer.values())) == {"n": 0}
+
+
+def test_an_unknown_key_is_a_value(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")])
+    answer = Reader(made(tmp_path, card, records(1, START, HOUR)), card).read("nobody", at=START + HOUR)
+    compare(next(iter(answer.values())), [])
+
+
+def test_rows_that_are_removed_between_two_reads_make_no_part_of_a_window(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    held, t = records(4, START, HOUR), START + 20 * MINUTE
+    written = store_of(made(tmp_path, card, held))
+    reader = Reader(written, card)
+    assert next(iter(reader.read("ada", at=t).values()))["n"] > 0
+    publish(written, card, 1, gone=(t - 5 * MINUTE,))
+    written.remove("user", 0, t - 5 * MINUTE, 1000)
+    answer = reader.read("ada", at=t)
+    assert list(answer.values()) == [None]
+    assert [micros(each) for each in answer.known_from.values()] == [t - 5 * MINUTE]
+
+
+def test_many_keys_and_a_task(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    reader = Reader(made(tmp_path, card, records(1, START, HOUR)), card)
+    one = reader.read("ada", at=START + HOUR)
+    assert dict(asyncio.run(reader.aread("ada", at=START + HOUR))) == dict(one)
+    answers = reader.read_many(["ada", "nobody"], at=START + HOUR)
+    assert dict(answers[0]) == dict(one)
+
+
+def test_keys_of_several_columns_are_tuples(tmp_path):
+    card = group_by("user", "city").window(hopping("10 minutes", "1 minute"), time="ts").define(n=C.count())
+    url = f"sqlite:///{tmp_path}/features.db"
+    held = [{"key": ("ada", None), "ts": START}, {"key": ("ada", "Rome"), "ts": START}, {"key": ("ada", None), "ts": 0}]
+    written = store_of(url)
+    written.put("user_city", rows(card, held))
+    publish(written, card, name="user_city")
+    reader = Reader(url, card)
+    assert [next(iter(reader.read(("ada", city), at=START + 1).values()))["n"] for city in (None, "Rome", "x")] == [
+        1,
+        1,
+        0,
+    ]
+    with pytest.raises(InvalidType, match="a key has a value for each of user, city; got 'ada'"):
+        reader.read("ada")
+    with pytest.raises(InvalidType, match="key column `city` is string; got 7"):
+        reader.read(("ada", 7))
+
+
+def test_what_is_not_there_is_refused(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    with pytest.raises(InvalidValue, match="the store has no `user`"):
+        Reader(f"sqlite:///{tmp_path}/none.db", card)
+    assert not (tmp_path / "none.db").exists()
+    url = made(tmp_path, card, [])
+    with pytest.raises(InvalidValue, match="the store has no `other`"):
+        Reader(url, card, feature_set="other")
+    with pytest.raises(InvalidValue, match="result `n` differs"):
+        Reader(url, definition([hopping("10 minutes", "1 minute")], {"n": C.max("n")}))
+    with pytest.raises(InvalidValue, match="result `more` is only here"):
+        Reader(url, definition([hopping("10 minutes", "1 minute")], {"n": C.count(), "more": C.count()}))
+    with pytest.raises(InvalidValue, match="its slices are those of hopping"):
+        Reader(url, definition([hopping("10 minutes", "5 minutes")], {"n": C.count()}))
+    for other in ("mysql://x", "sqlite:features.db"):
+        with pytest.raises(InvalidValue):
+            Reader(other, card)
+    with pytest.raises(InvalidType, match="a store is a URL, or has the methods"):
+        Reader(7, card)
+
+
+@pytest.mark.parametrize(
+    "window", [session("5 minutes"), by_edges([0, 10], [5, 20]), hopping("1 minute", "5 minutes", gaps=True)]
+)
+def test_windows_that_have_no_value_now_are_refused(tmp_path, window):
+    with pytest.raises(InvalidValue, match="Use windows"):
+        Reader(f"sqlite:///{tmp_path}/none.db", definition([window], {"n": C.count()}))
+
+
+def test_a_row_is_replaced_only_by_a_newer_one(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    written = store_of(f"sqlite:///{tmp_path}/features.db")
+    publish(written, card)
+    reader = Reader(written, card)
+    answers = []
+    for epoch, batch, count in ((1, 3, 1), (1, 3, 2), (1, 2, 3), (1, 4, 4), (2, 0, 5), (1, 9, 6)):
+        written.put("user", rows(card, [{"key": "ada", "ts": START}] * count, batch, epoch))
+        answers.append(next(iter(reader.read("ada", at=START + 1).values()))["n"])
+    assert answers == [1, 1, 1, 4, 5, 5]
+
+
+def test_rows_are_removed_in_portions(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    written = store_of(f"sqlite:///{tmp_path}/features.db")
+    written.put("user", rows(card, [{"key": str(at % 7), "ts": START + at * MINUTE} for at in range(100)]))
+    assert [written.remove("user", 0, START + 50 * MINUTE, 20) for _ in range(4)] == [20, 20, 10, 0]
+    assert written.remove("user", 1, START + 99 * HOUR, 20) == 0
+
+
+def test_readers_beside_a_writer_see_micro_batches_whole_and_in_order(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count(), "low": C.min("n"), "high": C.max("n")})
+    url = f"sqlite:///{tmp_path}/features.db"
+    written, done = store_of(url), threading.Event()
+    publish(written, card)
+
+    def feed():
+        for batch in range(1, 60):
+            held = [{"key": "ada", "ts": START + at * MINUTE, "n": batch} for at in range(5)]
+            written.put("user", rows(card, held, batch))
+            publish(written, card, batch)
+        done.set()
+
+    reader, wrong = Reader(url, card), []
+
+    def watch():
+        last, batch = 0, 0
+        while not done.is_set():
+            answer = reader.read("ada", at=START + 5 * MINUTE)
+            (values,) = answer.values()
+            low, high = values["low"] or 0, values["high"] or 0
+            if low != high or low < last or answer.as_of.batch < batch or low < answer.as_of.batch:
+                wrong.append((last, batch, dict(values), answer.as_of))
+            last, batch = low, answer.as_of.batch
+
+    threads = [threading.Thread(target=each) for each in (feed, watch, watch)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert wrong == []
+
+
+def test_the_store_of_the_example_answers_as_sqlite_does(tmp_path):
+    code = dedent(re.search(r"::\n\n(    class InMemory.*?)\Z", store.__doc__, re.DOTALL)[1])
+    names = {"Found": store.Found}
+    exec(code, names)
+    card = definition([hopping("10 minutes", "1 minute"), hopping("3 hours", "1 minute", tail="1 hour")])
+    held = records(1, START, 4 * HOUR)
+    own = names["InMemory"]()
+    own.put("user", rows(card, held))
+    publish(own, card)
+    readers = [Reader(own, card), Reader(made(tmp_path, card, held), card)]
+    for minutes in range(0, 300, 17):
+        one, other = (dict(each.read("bob", at=START + minutes * MINUTE)) for each in readers)
+        assert one == other
+    assert own.remove("user", 0, START + HOUR, 3) == 3
+
+
+def test_a_reader_needs_no_pyspark(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute", tail="5 minutes")], {"n": C.count(), "low": C.min("s")})
+    url = made(tmp_path, card, records(1, START, HOUR))
+    code = f"""
+        import sys
+        sys.modules["pyspark"] = None
+        import combinators as C
+        from slicing import group_by, hopping
+        from slicing.serving import Reader
+        windows = hopping("10 minutes", "1 minute", tail="5 minutes")
+        card = group_by("user").window(windows, time="ts").define(n=C.count(), low=C.min("s"))
+        print(Reader({url!r}, card).read("ada", at={START + HOUR})[windows]["n"])
+    """
+    found = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=False)
+    count = next(iter(Reader(url, card).read("ada", at=START + HOUR).values()))["n"]
+    assert found.stdout.split() == [str(count)], found.stderr
+
+
+def test_a_manifest_of_a_later_format_is_refused_by_its_number(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    written = store_of(f"sqlite:///{tmp_path}/features.db")
+    publish(written, card)
+    found = written.read("user", "", ())
+    written.publish("user", found.manifest.replace('"format": 1', '"format": 2'), found.progress)
+    with pytest.raises(InvalidValue, match="have format 1 here; those of the store have 2"):
+        Reader(written, card)
+    assert manifest(card).format == 1

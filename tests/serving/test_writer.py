@@ -1,0 +1,117 @@
+"""`serve_to`: what a stream writes in failures, from another checkpoint and after rows are not needed any more."""
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from serving.test_reader import MINUTE, START, micros
+from serving.test_served import run
+from streams import record, source, table, write
+
+import combinators as C
+from slicing import InvalidType, InvalidValue, group_by, hopping, reason, serve_to, session
+from slicing.serving import Reader, store_of
+
+WINDOW = hopping("10 minutes", "1 minute")
+CARD = group_by("world").window(WINDOW, time="ts").define(n=C.count(), x=C.sum("x"))
+
+
+class Breaks:
+    """A store that fails once, after the rows of a micro-batch are written and before readers are told of them."""
+
+    def __init__(self, of):
+        self.of, self.broken = of, False
+
+    def __getattr__(self, name):
+        return getattr(self.of, name)
+
+    def publish(self, *given):
+        if not self.broken and self.of._connection().execute("SELECT count(*) FROM slices").fetchone()[0]:
+            self.broken = True
+            raise RuntimeError("the power is gone")
+        self.of.publish(*given)
+
+
+def counts(reader, t):
+    return [reader.read(key, at=t)[WINDOW]["n"] for key in range(3)]
+
+
+def test_micro_batches_that_fail_are_repeated_and_checkpoints_follow_each_other(spark, tmp_path):
+    url, folder = f"sqlite:///{tmp_path}/features.db", tmp_path / "in"
+    folder.mkdir()
+    events = source(spark, folder, "1 minute")
+    write([table([record(0, START), record(1, START + 1), record(1, START + MINUTE)])], folder)
+    breaks = Breaks(store_of(url))
+    with pytest.raises(StreamingQueryException) as failed:
+        run(spark, CARD.serve(events), serve_to(breaks), tmp_path / "one")
+    assert "the power is gone" in reason(failed.value)
+    written = _rows(breaks.of)
+    assert len(written) == 3
+    with pytest.raises(InvalidValue, match="the store has no `world`"):
+        Reader(url, CARD)
+    run(spark, CARD.serve(events), serve_to(breaks), tmp_path / "one")
+    assert _rows(breaks.of) == written
+    reader = Reader(url, CARD)
+    assert counts(reader, START + 5 * MINUTE) == [1, 2, 0]
+    write([table([record(0, START + 2), record(2, START + 3)])], folder, 1)
+    run(spark, CARD.serve(events), serve_to(url), tmp_path / "one")
+    assert counts(reader, START + 5 * MINUTE) == [2, 2, 1]
+    assert reader.read(0).as_of.batch > 0
+    run(spark, CARD.serve(events), serve_to(url), tmp_path / "two")
+    assert counts(reader, START + 5 * MINUTE) == [2, 2, 1]
+    assert {row[-2] for row in _rows(breaks.of)} == {2}
+    write([table([record(0, START + 4)])], folder, 2)
+    with pytest.raises(StreamingQueryException) as failed:
+        run(spark, CARD.serve(events), serve_to(url), tmp_path / "one")
+    assert "a newer one than this has written it: epoch 2, this is 1" in reason(failed.value)
+    other = group_by("world").window(WINDOW, time="ts").define(n=C.count())
+    with pytest.raises(StreamingQueryException) as failed:
+        run(spark, other.serve(events), serve_to(url), tmp_path / "three")
+    assert "its result `x` is only there" in reason(failed.value)
+
+
+def _rows(store):
+    return store._connection().execute("SELECT * FROM slices ORDER BY key, slice_start").fetchall()
+
+
+def test_rows_leave_when_no_window_needs_them_and_the_watermark_equals_a_lookup(spark, tmp_path):
+    url, folder = f"sqlite:///{tmp_path}/features.db", tmp_path / "in"
+    folder.mkdir()
+    events = source(spark, folder, "1 minute")
+    held = [record(at % 3, START + at * MINUTE + 7, x=0.1 * at) for at in range(0, 90)]
+    held += [record(0, START + 80 * MINUTE + 1, x=5.0)]
+    write([table(held[:40]), table(held[40:85]), table(held[85:])], folder)
+    run(spark, CARD.serve(events), serve_to(url), tmp_path / "served")
+    closes = CARD.on(events).dataframe().writeStream.format("memory").queryName("closes").trigger(availableNow=True)
+    closes.option("checkpointLocation", str(tmp_path / "closed")).start().awaitTermination()
+    reader = Reader(url, CARD)
+    at = micros(reader.read(0, at="watermark").at)
+    emitted = {
+        row["world"]: (row["n"], row["x"])
+        for row in spark.table("closes").where("unix_micros(window.end) = " + str(at)).collect()
+    }
+    served = {key: reader.read(key, at="watermark")[WINDOW] for key in range(3)}
+    assert {key: (each["n"], pytest.approx(each["x"], rel=1e-12)) for key, each in served.items()} == emitted
+    starts = sorted({row[3] for row in _rows(store_of(url))})
+    assert starts[0] == at - 10 * MINUTE
+    answer = reader.read(0, at=at - MINUTE)
+    assert answer[WINDOW] is None
+    assert micros(answer.known_from[repr(WINDOW)]) == at - 10 * MINUTE
+
+
+def test_what_cannot_be_served_is_refused_when_the_query_is_built(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    events = source(spark, tmp_path / "in", "1 minute")
+    grouped = group_by("world")
+    with pytest.raises(InvalidValue, match="shares none"):
+        grouped.window(session("5 minutes"), time="ts").define(n=C.count()).serve(events)
+    with pytest.raises(InvalidValue, match="column `level` of their own"):
+        grouped.window(WINDOW, time="ts").define(level=C.count()).serve(events)
+    with pytest.raises(InvalidType, match="this DataFrame is bounded"):
+        CARD.serve(spark.createDataFrame([], events.schema))
+    history = spark.createDataFrame([], events.schema)
+    with pytest.raises(InvalidValue, match=r"starts without a history; got warm\("):
+        CARD.on(events).warm(history, until=START).serve(events)
+    for wrong in ("features.db", "mysql://host/database"):
+        with pytest.raises(InvalidValue, match="begins with its kind"):
+            serve_to(wrong)
+    with pytest.raises(InvalidValue, match=r"`serve_to` writes the rows of `definition.serve\(events\)`"):
+        serve_to(f"sqlite:///{tmp_path}/features.db")(spark.createDataFrame([(1,)], "n int"), 0)
