@@ -40,10 +40,13 @@ INSERT INTO feature_sets VALUES (%s, %s, %s)
 ON CONFLICT (feature_set) DO UPDATE SET manifest = excluded.manifest, progress = excluded.progress
 """
 _RANGE = (
-    ", ARRAY(SELECT partial FROM slices WHERE feature_set = %s AND key = %s AND level = %s AND slice_start >= %s "
-    "AND slice_start < %s ORDER BY slice_start)"
+    ", ARRAY(SELECT partial FROM slices WHERE feature_set = %s AND key = asked.key AND level = %s "
+    "AND slice_start >= %s AND slice_start < %s ORDER BY slice_start)"
 )
-_READ = "SELECT manifest, progress{ranges} FROM feature_sets WHERE feature_set = %s"
+_READ = (
+    "SELECT manifest, progress, asked.key{ranges} FROM feature_sets "
+    "LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS asked (key, place) ON true WHERE feature_set = %s ORDER BY place"
+)
 _REMOVE = (
     "DELETE FROM slices WHERE ctid = ANY (ARRAY(SELECT ctid FROM slices WHERE feature_set = %s AND level = %s "
     "AND slice_end <= %s LIMIT %s))"
@@ -83,17 +86,18 @@ class PostgresStore:
         """Write manifest and progress."""
         self._on_connection(lambda connection: connection.execute(_PUBLISH, (feature_set, manifest, progress)))
 
-    def read(self, feature_set: str, key: str, ranges: Sequence[Range]) -> Found:
-        """Return the partials of a key, with manifest and progress, by one statement."""
+    def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
+        """Return the partials of keys, with manifest and progress, by one statement."""
         statement = _READ.format(ranges=_RANGE * len(ranges))
-        values = [value for each in ranges for value in (feature_set, key, *each)]
+        values = [value for each in ranges for value in (feature_set, *each)]
 
         def ask(connection: Any) -> Any:
             with connection.cursor(binary=True) as cursor:
-                return cursor.execute(statement, (*values, feature_set), prepare=True).fetchone()
+                return cursor.execute(statement, (*values, list(keys), feature_set), prepare=True).fetchall()
 
         found = self._on_connection(ask)
-        return Found("", "", []) if found is None else Found(found[0], found[1], list(found[2:]))
+        manifest, progress = found[0][:2] if found else ("", "")
+        return Found(manifest, progress, [list(partials) for _, _, key, *partials in found if key is not None])
 
     def remove(self, feature_set: str, level: int, before: int, most: int) -> int:
         """Remove rows that end at or before an instant."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from slicing.aggregates.aggregate import Bound, Struct
@@ -95,12 +96,12 @@ class _Known(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What was read of a key: the instant, its windows, what is known as of then, and the partials of each range."""
+    """What was read of keys: the instant, its windows, what is known as of then, and the partials of each range."""
 
     instant: int
     cover: Cover
     known: _Known
-    partials: list[list[bytes]]
+    partials: list[list[list[bytes]]]
 
 
 class Reader:
@@ -119,7 +120,7 @@ class Reader:
         self._windows = Windows(definition.windowed.windows, self._levels)
         self._others: dict[Any, Windows] = {}
         self._known: _Known | None = None
-        self._refreshed(self._found("", ()))
+        self._refreshed(self._found((), ()))
 
     def read(
         self,
@@ -140,9 +141,20 @@ class Reader:
         `max_age` raises Stale if the last micro-batch was written earlier than that. Cost: one read of the store, and a
         combine for each slice and window. Raises InvalidType, InvalidValue and Stale.
         """
-        asked = self._asked(windows)
+        return self.read_many((key,), at=at, windows=windows, max_age=max_age)[0]
+
+    def read_many(
+        self,
+        keys: Iterable[Any],
+        *,
+        at: str | Instant = CLOCK,
+        windows: Window | Sequence[Window] | Mapping[str, Window] | None = None,
+        max_age: Duration | None = None,
+    ) -> list[Answer]:
+        """Return the answers of `read` for several keys, in their order, as of one instant and by one read."""
+        asked, keys = self._asked(windows), list(keys)
         now = self._clock()
-        read = self._read(asked, key, now if at == CLOCK else at)
+        read = self._read(asked, keys, now if at == CLOCK else at)
         progress = read.known.progress
         age = now - progress.written
         if max_age is not None and age > microseconds(max_age, "max_age"):
@@ -151,18 +163,21 @@ class Reader:
                 "whether the query that writes them is running, or ask for a larger `max_age`."
             )
         place = "key {!r}, window {}".format
-        rows = read.known.values.of(read.cover, read.partials, lambda window: place(key, asked.names[window]))
-        return Answer(
-            at=instant_of(read.instant),
-            as_of=progress.as_of,
-            age=timedelta(microseconds=max(0, age)),
-            starts=dict(zip(asked.names, map(instant_of, read.cover.starts), strict=True)),
-            known_from=dict(zip(asked.names, map(instant_or_none, read.cover.known_from), strict=True)),
-            values_of=dict(zip(asked.names, rows, strict=True)),
+        rows = read.known.values.of(
+            read.cover, read.partials, lambda key, window: place(keys[key], asked.names[window])
         )
+        answer = partial(
+            Answer,
+            instant_of(read.instant),
+            progress.as_of,
+            timedelta(microseconds=max(0, age)),
+            dict(zip(asked.names, map(instant_of, read.cover.starts), strict=True)),
+            dict(zip(asked.names, map(instant_or_none, read.cover.known_from), strict=True)),
+        )
+        return [answer(dict(zip(asked.names, of_key, strict=True))) for of_key in rows]
 
-    def _read(self, asked: Windows, key: Any, at: str | Instant) -> _Read:
-        """Return the rows of the windows as of an instant.
+    def _read(self, asked: Windows, keys: Sequence[Any], at: str | Instant) -> _Read:
+        """Return the rows of the windows of keys as of an instant.
 
         The ranges to read depend on the progress, which is known only after reading and changes once a micro-batch: if
         it has changed so that the ranges may differ, the rows are read again.
@@ -172,15 +187,9 @@ class Reader:
         while before is None or not _asks_alike(before.progress, known.progress, at):
             instant = self._watermark(known.progress) if at == WATERMARK else microseconds_of(at, "`at`")
             cover = asked.cover(instant, known.progress.from_each)
-            found = self._found(key_text(key, known.manifest.keys), cover.ranges)
+            found = self._found([key_text(key, known.manifest.keys) for key in keys], cover.ranges)
             before, known = known, self._refreshed(found)
         return _Read(instant, cover, known, found.partials)
-
-    def read_many(self, keys: Iterable[Any], **options: Any) -> list[Answer]:
-        """Return the answers for several keys, in their order; options are those of `read`."""
-        if options.get("at", CLOCK) == CLOCK:
-            options["at"] = self._clock()
-        return [self.read(key, **options) for key in keys]
 
     def close(self) -> None:
         """Close what the store holds open for this thread."""
@@ -191,7 +200,6 @@ class Reader:
     async def aread(self, key: Any, **options: Any) -> Answer:
         """Return the answer of `read`, from a thread of the event loop's pool."""
         import asyncio
-        from functools import partial
 
         return await asyncio.get_running_loop().run_in_executor(None, partial(self.read, key, **options))
 
@@ -217,8 +225,8 @@ class Reader:
             )
         return self._levels.around(progress.watermark)[0]
 
-    def _found(self, key: str, ranges: Sequence[Range]) -> Found:
-        return self._store.read(self.feature_set, key, ranges)
+    def _found(self, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
+        return self._store.read(self.feature_set, keys, ranges)
 
     def _refreshed(self, found: Found) -> _Known:
         """Return manifest and progress of what was read. They are parsed once a micro-batch; other threads see all."""

@@ -71,8 +71,8 @@ class SqliteStore:
         with connection:
             connection.execute(_PUBLISH, (feature_set, manifest, progress))
 
-    def read(self, feature_set: str, key: str, ranges: Sequence[Range]) -> Found:
-        """Return the partials of a key, with manifest and progress, as of one transaction."""
+    def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
+        """Return the partials of keys, with manifest and progress, as of one transaction."""
         if not hasattr(self._of_thread, "connection") and not Path(self.path).exists():
             return Found("", "", [])
         execute = self._connection().execute
@@ -80,7 +80,8 @@ class SqliteStore:
         try:
             manifest, progress = execute(_SETS, (feature_set,)).fetchone() or ("", "")
             found = [
-                [partial for (partial,) in execute(_READ, (feature_set, key, *each)).fetchall()] for each in ranges
+                [[partial for (partial,) in execute(_READ, (feature_set, key, *each)).fetchall()] for each in ranges]
+                for key in keys
             ]
         finally:
             execute("COMMIT")

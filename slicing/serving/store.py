@@ -15,14 +15,17 @@ A store of another kind is a class with these methods; `Reader` and `serve_to` t
         def publish(self, feature_set, manifest, progress):
             self.sets[feature_set] = manifest, progress
 
-        def read(self, feature_set, key, ranges):
+        def read(self, feature_set, keys, ranges):
             found = [
                 [
-                    row.partial
-                    for at, row in sorted(self.rows.items())
-                    if at[:3] == (feature_set, key, level) and low <= row.start < high
+                    [
+                        row.partial
+                        for at, row in sorted(self.rows.items())
+                        if at[:3] == (feature_set, key, level) and low <= row.start < high
+                    ]
+                    for level, low, high in ranges
                 ]
-                for level, low, high in ranges
+                for key in keys
             ]
             return Found(*self.sets.get(feature_set, ("", "")), found)
 
@@ -65,12 +68,12 @@ class Row(NamedTuple):
 class Found(NamedTuple):
     """What a store holds at one moment: manifest and progress, "" for an unknown feature set, and packed partials.
 
-    `partials` has a list for each range that was asked for, in the order of slices.
+    `partials` has for each key that was asked for a list for each range, in the order of slices.
     """
 
     manifest: str
     progress: str
-    partials: list[list[bytes]]
+    partials: list[list[list[bytes]]]
 
 
 class Store(Protocol):
@@ -82,8 +85,8 @@ class Store(Protocol):
     def publish(self, feature_set: str, manifest: str, progress: str) -> None:
         """Write manifest and progress of a feature set. It is called after the rows of a micro-batch are written."""
 
-    def read(self, feature_set: str, key: str, ranges: Sequence[Range]) -> Found:
-        """Return the partials of a key in some ranges, with manifest and progress as of the same moment, or earlier."""
+    def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
+        """Return the partials of keys in some ranges, with manifest and progress as of the same moment, or earlier."""
 
     def remove(self, feature_set: str, level: int, before: int, most: int) -> int:
         """Remove at most `most` rows of a level that end at or before an instant; return how many were removed."""

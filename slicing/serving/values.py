@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,34 +93,45 @@ class Values:
         """Return the results without records."""
         return _nested(self.nesting, iter([each.empty for each in self.results]))
 
-    def of(self, cover: Cover, found: Sequence[Sequence[bytes]], place: Any) -> list[dict[str, Any] | None]:
-        """Return the results of each window of a cover; None for a window whose rows are not all there.
+    def of(
+        self, cover: Cover, found: Sequence[Sequence[Sequence[bytes]]], place: Callable[[int, int], str]
+    ) -> list[list[dict[str, Any] | None]]:
+        """Return for each key the results of each window of a cover; None for a window whose rows are not all there.
 
-        `found` has the packed partials of each range of the cover. `place(window)` names a window in errors.
+        `found` has for each key the packed partials of each range. `place(key, window)` names a window in errors.
         """
-        runs: list[list[tuple[int, int]]] = [[] for _ in cover.starts]
-        packed = [each for some in found for each in some]
-        rows, first = self.packing.unpack(packed) if packed else None, 0
-        if rows is not None:
-            starts = rows.starts
-            for some, bounds, owners in zip(found, cover.bounds, cover.owners, strict=True):
-                at = (np.searchsorted(starts[first : first + len(some)], bounds) + first).tolist()
-                for number, window in enumerate(owners):
-                    low, high = at[2 * number], at[2 * number + 1]
-                    if low < high:
-                        runs[window].append((low, high))
-                first += len(some)
+        width = len(cover.starts)
+        packed = [each for of_key in found for some in of_key for each in some]
+        rows = self.packing.unpack(packed) if packed else None
+        runs = _runs(cover, found, rows.starts) if rows is not None else []
         held = [window for window, run in enumerate(runs) if run]
-        out = [None if part is None else self.nothing() for part in cover.parts]
+        out = [None if part is None else self.nothing() for _ in found for part in cover.parts]
         if rows is not None and held:
             chosen = np.concatenate([np.arange(low, high) for window in held for low, high in runs[window]])
             lengths = [sum(high - low for low, high in runs[window]) for window in held]
             begins = np.cumsum([0, *lengths[:-1]])
-            with locating(lambda index: place(held[int(np.searchsorted(begins, index, "right")) - 1])):
+            with locating(lambda index: place(*divmod(held[int(np.searchsorted(begins, index, "right")) - 1], width))):
                 columns = [each.of_windows(rows, chosen, begins) for each in self.results]
             for number, window in enumerate(held):
                 out[window] = _nested(self.nesting, iter([column[number] for column in columns]))
-        return out
+        return [out[low : low + width] for low in range(0, len(out), width)]
+
+
+def _runs(cover: Cover, found: Sequence[Sequence[Sequence[bytes]]], starts: Array) -> list[list[tuple[int, int]]]:
+    """Return for each window of each key, one key after another, the runs of rows that it is made of."""
+    runs: list[list[tuple[int, int]]] = []
+    first = 0
+    for of_key in found:
+        own: list[list[tuple[int, int]]] = [[] for _ in cover.starts]
+        for some, bounds, owners in zip(of_key, cover.bounds, cover.owners, strict=True):
+            at = (np.searchsorted(starts[first : first + len(some)], bounds) + first).tolist()
+            for number, window in enumerate(owners):
+                low, high = at[2 * number], at[2 * number + 1]
+                if low < high:
+                    own[window].append((low, high))
+            first += len(some)
+        runs += own
+    return runs
 
 
 def _nested(nesting: Nesting, values: Iterator[Any]) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class ServeTo:
         self._remove(name, progress, before)
 
     def _before(self, name: str, manifest: Manifest) -> Progress | None:
-        found = self.store.read(name, "", ())
+        found = self.store.read(name, (), ())
         if not found.manifest:
             return None
         stored = Manifest.read(found.manifest)

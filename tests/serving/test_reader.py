@@ -10,6 +10,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from textwrap import dedent
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -274,8 +275,26 @@ def test_many_keys_and_a_task(tmp_path):
     reader = Reader(made(tmp_path, card, records(1, START, HOUR)), card)
     one = reader.read("ada", at=START + HOUR)
     assert dict(asyncio.run(reader.aread("ada", at=START + HOUR))) == dict(one)
-    answers = reader.read_many(["ada", "nobody"], at=START + HOUR)
-    assert dict(answers[0]) == dict(one)
+    reads = []
+    reader._store = Counted(reader._store, reads)
+    answers = reader.read_many(["bob", "ada", "nobody", "ada"], at=START + HOUR)
+    assert [len(keys) for keys in reads] == [4]
+    assert [dict(each) for each in answers] == [
+        dict(reader.read(key, at=START + HOUR)) for key in ("bob", "ada", "nobody", "ada")
+    ]
+    assert dict(answers[1]) == dict(one)
+    assert reader.read_many([]) == []
+
+
+class Counted(NamedTuple):
+    """A store, and the keys of each read of it."""
+
+    of: object
+    reads: list
+
+    def read(self, feature_set, keys, ranges):
+        self.reads.append(keys)
+        return self.of.read(feature_set, keys, ranges)
 
 
 def test_keys_of_several_columns_are_tuples(tmp_path):
@@ -417,7 +436,7 @@ def test_a_manifest_of_a_later_format_is_refused_by_its_number(tmp_path):
     card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
     written = store_of(f"sqlite:///{tmp_path}/features.db")
     publish(written, card)
-    found = written.read("user", "", ())
+    found = written.read("user", (), ())
     written.publish("user", found.manifest.replace('"format": 1', '"format": 2'), found.progress)
     with pytest.raises(InvalidValue, match="have format 1 here; those of the store have 2"):
         Reader(written, card)
