@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from slicing.aggregates.aggregate import Bound, Input, Struct
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from slicing.drafts.call import Call
     from slicing.explain import Plan, Why
     from slicing.options import Asked
     from slicing.process.function import Then
-    from slicing.spark.call import Call
     from slicing.spark.declared import Declared
     from slicing.spark.query import Query
     from slicing.spark.warm import History
@@ -55,13 +55,13 @@ class Definition:
     _query: Query | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.windowed.df is None and self.declared is None and find_spec("pyspark") is None:
-            return  # a reader of served values: who wrote them has checked the definition
-        from slicing.spark.rules import check_defined, resolve
-
         call = self._call()
         if call.frame is None and self.declared is None:
-            return check_defined(call)
+            from slicing.drafts.rules import check_defined
+
+            return check_defined(call, _is_case_sensitive)
+        from slicing.spark.rules import resolve
+
         object.__setattr__(self, "_query", resolve(call))
         if self.history is not None:
             from slicing.spark.warm import check
@@ -70,7 +70,7 @@ class Definition:
             check(self.query(), call, self.history)
 
     def _call(self) -> Call:
-        from slicing.spark.call import Call
+        from slicing.drafts.call import Call
 
         of = self.windowed
         return Call(
@@ -464,6 +464,15 @@ class Definition:
         if self._query is None:
             raise InvalidType(_NO_FRAME)
         return self._query
+
+
+def _is_case_sensitive() -> bool:
+    """Whether names that differ in case are different names in the active session; a reader has none."""
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from slicing.spark.names import is_active_case_sensitive
+
+    return is_active_case_sensitive()
 
 
 def is_frame(value: Any) -> bool:

@@ -11,15 +11,13 @@ All rows of a key (user, start, end) have the same interval. They form one sessi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
+from slicing.drafts.assigned_call import AT, END, START, TIME
 from slicing.errors import InvalidType
 from slicing.spark.columns import quoted
 from slicing.spark.late import DELAY
@@ -29,10 +27,6 @@ from slicing.windows.time.edges import AFTER, BEFORE
 
 _WINDOWS = "__window"
 _ASSIGNED = "array<struct<start: bigint, end: bigint, is_first: bigint, is_last: bigint>>"
-START, END = "__window_start", "__window_end"
-"""The two key columns that distinguish the windows of a key."""
-AT, TIME = "__window_time", "__record_time"
-"""The start of the window as a timestamp, and the record's own time in microseconds."""
 
 
 def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
@@ -90,18 +84,3 @@ class _Assigning:
         ends = [max(end, start + 1) for start, end in windows]
         first, last = ends.index(min(ends)), ends.index(max(ends))
         return [(*window, int(at == first), int(at == last)) for at, window in enumerate(windows)]
-
-
-def results_of(results: Mapping[str, Bound | Struct]) -> dict[str, Bound | Struct]:
-    """Return the results with EVENT_TIME replaced by the record's time; the row's time is its window's start."""
-    return {name: _by_column(result) for name, result in results.items()}
-
-
-def _by_column(result: Bound | Struct) -> Bound | Struct:
-    if isinstance(result, Struct):
-        return replace(result, results=results_of(result.results))
-    return replace(result, columns=tuple(TIME if _is_time(column) else column for column in result.columns))
-
-
-def _is_time(column: Any) -> bool:
-    return isinstance(column, str) and column == EVENT_TIME

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 
 from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
+from slicing.drafts.call import Call
 from slicing.errors import InvalidValue, excerpt
 from slicing.spark import stream
 from slicing.spark.bounded import rows_of
-from slicing.spark.call import Call
 from slicing.spark.ddl import struct_of
 from slicing.spark.query import Query
 from slicing.spark.rules import resolve_history

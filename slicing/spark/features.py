@@ -29,12 +29,12 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.content.records import Records, decode_records
+from slicing.drafts.call import Call
+from slicing.drafts.draft import output_names
 from slicing.engines.features import Instants, features
 from slicing.options import Asked
 from slicing.spark.bounded import rows_of
-from slicing.spark.call import Call
 from slicing.spark.query import Query
-from slicing.spark.resolution import output_names
 from slicing.spark.rules import resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
 from slicing.spark.task import InTask

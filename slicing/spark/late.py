@@ -13,16 +13,12 @@ from slicing.errors import InvalidValue
 from slicing.spark.columns import logical, quoted
 from slicing.stages import flat
 from slicing.stages.flat import physical
+from slicing.triggers.lateness import LATE, TIMES
 from slicing.triggers.trigger import FIRING
-
-LATE = "late"
-"""The column that tags late rows; it is null in results."""
 
 DELAY, HELD_DELAY = "spark.watermarkDelayMs", "slicing.watermarkDelayMs"
 """Metadata of event-time columns with the watermark delay in ms: Spark's own, and one that Spark does not look at."""
 
-TIMES = ("window", "window_end")
-"""The column with the time of a result: the window, or the end of aligned windows."""
 _TAG = ("slice", "records", "cause", "watermark", "first_window", "missed")
 _RECORD, _NAME = "record", "windows"
 

@@ -24,6 +24,12 @@ def is_case_sensitive(session: SparkSession) -> bool:
     return str(session.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
 
+def is_active_case_sensitive() -> bool:
+    """Return whether names that differ in case are different names in the active session."""
+    session = SparkSession.getActiveSession()
+    return session is not None and is_case_sensitive(session)
+
+
 class Names:
     """Resolves what a call names. `frame` is its DataFrame plus computed columns, each named by the text of its Column.
 

@@ -21,11 +21,11 @@ from slicing.aggregates.fields import width_of
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.record_count import RECORD_COUNT
 from slicing.assembly.choice import EAGER
+from slicing.drafts.call import Call
 from slicing.errors import InvalidType, InvalidValue
 from slicing.options import Options
 from slicing.spark.as_of import instant
 from slicing.spark.bounded import assembled
-from slicing.spark.call import Call
 from slicing.spark.columns import quoted
 from slicing.spark.query import Query
 from slicing.spark.rules import resolve

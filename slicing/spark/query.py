@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,6 +15,7 @@ from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.results import Nesting, is_single
 from slicing.content.block import Shape
 from slicing.content.signals import ABSENT, FIRST, SIGNALS, TRUE, WHEN
+from slicing.drafts.call import Time
 from slicing.options import Options
 from slicing.process.function import Then, WindowFunction
 from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
@@ -38,26 +38,10 @@ from slicing.stages.packed import Packed
 from slicing.stages.support import WindowSupport
 from slicing.triggers.lateness import COUNTS, RECORDS
 from slicing.triggers.trigger import KINDS
-from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
 EMISSION = "slicing.emission"
 """Metadata of window columns whose windows may fire more than once, or after the watermark has passed them."""
-
-
-class Time(Enum):
-    """The time that closes windows: event time with its watermark, the clock of the trigger, or none."""
-
-    EVENT = "by event time"
-    CLOCK = "by the clock"
-    NONE = "where time closes no window"
-
-    @classmethod
-    def of(cls, time: object, window: Window, streaming: bool) -> Time:
-        """Return the kind of time of a call."""
-        if isinstance(time, ProcessingTime):
-            return cls.CLOCK
-        return cls.EVENT if window.by_time or not streaming else cls.NONE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound
@@ -16,33 +16,32 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.results import flat_results, nesting_of
-from slicing.column_names import as_column, parts_of
+from slicing.column_names import as_column
 from slicing.content.block import Shape
 from slicing.content.signals import NUMBER, WHEN
+from slicing.drafts.call import Call, Time
+from slicing.drafts.draft import NO_KEY, Draft, output_names
 from slicing.errors import InvalidType, Remedy
 from slicing.options import Options
 from slicing.process.function import Then
-from slicing.spark.call import Call
 from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
-from slicing.spark.names import DeclaredNames, Names, NamesOfHistory, is_case_sensitive
-from slicing.spark.query import Query, Time
+from slicing.spark.names import DeclaredNames, Names, NamesOfHistory
+from slicing.spark.query import Query
 from slicing.spark.window_columns import columns_of
 from slicing.stages.execution_plan import Arguments
 from slicing.stages.support import WindowSupport
 from slicing.stages.support_of import support_of
 from slicing.state.format.result_texts import label_text
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import COUNTS, RECORDS
+from slicing.triggers.lateness import RECORDS
 from slicing.triggers.trigger import Trigger
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.families.family import Family
 from slicing.windows.window import Window
 
-_NO_KEY = Field("(all)", "boolean")
 TIMERS_SETTING = "spark.slicing.timers"
 
 
-class Resolution:
+class Resolution(Draft):
     """A call resolved against the schema of its DataFrame; each property is resolved when it is first read.
 
     Every property raises InvalidValue or InvalidType for names and types that are not in the schema. The order in which
@@ -116,7 +115,7 @@ class Resolution:
     @cached_property
     def key_fields(self) -> tuple[Field, ...]:
         """The fields of the leaves of the keys."""
-        return tuple(field for key in self.keys for _, field in key.leaves()) or (_NO_KEY,)
+        return tuple(field for key in self.keys for _, field in key.leaves()) or (NO_KEY,)
 
     @property
     def is_case_sensitive(self) -> bool:
@@ -131,13 +130,6 @@ class Resolution:
     def key_names(self) -> tuple[str, ...]:
         """The names of the key columns."""
         return tuple(key.name for key in self.keys)
-
-    @property
-    def result_names(self) -> list[str]:
-        """The names of the result columns."""
-        if self.call.then is not None:
-            return [field.name for field in self.call.then.returns]
-        return output_names(self.call.named, self.window)
 
     @cached_property
     def results(self) -> dict[str, Bound]:
@@ -205,16 +197,6 @@ class Resolution:
         return self._stored[1]
 
     @cached_property
-    def shape(self) -> Shape:
-        """The shape of blocks."""
-        return Shape(self.window.family, self.key_fields, self.kernels)
-
-    @property
-    def families(self) -> Sequence[Family]:
-        """The families of the windows."""
-        return self.window.family.families
-
-    @cached_property
     def trees(self) -> tuple[str, ...]:
         """The tree of each kernel, family by family."""
         shapes = map(self.shape.over, self.families)
@@ -279,47 +261,6 @@ class OfHistory(Resolution):
         self.clock = Time.of(call.time, call.window, True)
 
 
-class Draft(Resolution):
-    """The resolution of a call without a DataFrame; it answers only what holds for streams and bounded input alike."""
-
-    def __init__(self, call: Call):
-        self.given, self.window_columns = call, columns_of(call.window)
-        call = self.window_columns.prepared(call)
-        self.call = replace(call, options=replace(call.options, late=COUNTS))
-        self.streaming, self.asked_trigger = False, ON_CLOSE
-        self.clock = Time.of(call.time, call.window, False)
-        self.window, self.time = call.window, None
-        self.results = flat_results(call.named)
-
-    @property
-    def is_case_sensitive(self) -> bool:
-        """Whether names that differ in case are different names in the active session."""
-        session = SparkSession.getActiveSession()
-        return session is not None and is_case_sensitive(session)
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """The names of keys that are plain column names."""
-        named = (parts_of(key) for key in self.call.keys if isinstance(key, str))
-        return tuple(parts[0] for parts in named if len(parts) == 1)
-
-    @property
-    def key_fields(self) -> tuple[Field, ...]:
-        """A placeholder: the types of the keys are unknown."""
-        return (_NO_KEY,)
-
-    @cached_property
-    def result_kernels(self) -> tuple[Kernel, ...]:
-        """The kernels of the results that do not depend on column types."""
-        untyped = {name: bound for name, bound in self.results.items() if isinstance(bound.source, Aggregate)}
-        return tuple(kernel(name, bound.resolve(())) for name, bound in untyped.items())
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """The kernels of the results; those for windows are unknown."""
-        return self.result_kernels
-
-
 def _names(call: Call) -> Names:
     if call.declared is not None:
         return DeclaredNames(call.frame, call.declared)
@@ -351,13 +292,6 @@ def _number(names: Names, column: Any) -> str:
 
 _CHECKED = {WHEN: _boolean, NUMBER: _number}
 """By signal, the function that checks the column which it is read from, and returns its name."""
-
-
-def output_names(named: Mapping[str, object], window: Window) -> list[str]:
-    """Return the names of result columns; of aligned windows, one for each window and result."""
-    if window.wide:
-        return [f"{name}_{each}" for each in window.names or () for name in named]
-    return [column for name, bound in named.items() for column in getattr(bound, "names", ()) or (name,)]
 
 
 def _named(bound: Bound, names: Names) -> Bound:

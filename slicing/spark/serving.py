@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from slicing.aggregates.results import flat_results
+from slicing.drafts.call import Call
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.serving import (
     NO_BATCH,
@@ -39,7 +40,6 @@ from slicing.serving import (
     tails_of,
 )
 from slicing.spark.build import build
-from slicing.spark.call import Call
 from slicing.spark.columns import kind_of_type, quoted
 from slicing.spark.partials import RECORDS, SLICE, paths_of, query_of
 from slicing.spark.query import Query

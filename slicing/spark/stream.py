@@ -25,6 +25,7 @@ from slicing.assembly.choice import EAGER
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.content.block import Shape
 from slicing.content.signals import Signals
+from slicing.drafts.call import Time
 from slicing.engines.bucket import OpenBucket
 from slicing.engines.lifecycle import restart_idle
 from slicing.errors import StateMismatch
@@ -32,7 +33,7 @@ from slicing.profiling import OUTPUT, READ, WRITE, of_stage
 from slicing.spark.ddl import struct_of
 from slicing.spark.late import LateColumns
 from slicing.spark.packing import frame_of
-from slicing.spark.query import Query, Time
+from slicing.spark.query import Query
 from slicing.spark.task import InTask
 from slicing.stages.execution_plan import ExecutionPlan, not_before
 from slicing.stages.metrics import delay_counts

@@ -23,14 +23,14 @@ from pyspark.sql import functions as F
 
 from slicing.content.block import Block
 from slicing.content.records import Records
+from slicing.drafts.call import Call, Time
 from slicing.engines.bucket import OpenBucket
 from slicing.errors import InvalidType, InvalidValue, StateMismatch, excerpt
 from slicing.spark import stream
 from slicing.spark.as_of import AsOf, as_of
-from slicing.spark.call import Call
 from slicing.spark.ddl import struct_of
 from slicing.spark.partials import PartialsTable, paths_of
-from slicing.spark.query import Query, Time
+from slicing.spark.query import Query
 from slicing.spark.rules import resolve_history
 from slicing.spark.task import InTask
 from slicing.stages import flat

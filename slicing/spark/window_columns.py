@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.column_names import as_column, unquoted
-from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.spark.assigned_columns import AT, END, START, TIME, frame_of, results_of
-from slicing.spark.call import Call
+from slicing.drafts.assigned_call import END, START, TIME, as_sessions
+from slicing.drafts.call import Call
+from slicing.errors import InvalidType, InvalidValue
+from slicing.spark.assigned_columns import frame_of
 from slicing.spark.columns import kind_of_type, logical, quoted
 from slicing.spark.late import named
 from slicing.spark.names import Names
@@ -184,21 +185,11 @@ class AssignedColumns(WindowColumns):
 
     def prepared(self, call: Call) -> Call:
         """Return the call over a DataFrame with one row per record and window. Raises InvalidValue and InvalidType."""
-        if not isinstance(call.time, str):
-            raise InvalidValue(
-                f"`time` of {self.window} is the name of a column; got {excerpt(call.time)}. Compute it first, by "
-                "`withColumn`, and name it."
-            )
+        found = as_sessions(call, self.window)
         if call.declared is not None:
             self.check_call("declare")
-        return replace(
-            call,
-            frame=None if call.frame is None else frame_of(call.frame, self.window, unquoted(call.time)),
-            keys=(*call.keys, START, END),
-            window=self.window.sessions,
-            time=AT,
-            named=results_of(call.named),
-        )
+        assert call.frame is not None, "who prepares has a DataFrame"
+        return replace(found, frame=frame_of(call.frame, self.window, unquoted(call.time)))
 
     def check_call(self, name: str) -> None:
         """Raise InvalidValue: these windows do not support the calls that come here."""

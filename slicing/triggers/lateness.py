@@ -19,6 +19,11 @@ Rows = TypeVar("Rows")
 COUNTS, PARTIALS, RECORDS = LATE_OUTPUTS = ("counts", "partials", "records")
 """The output for late records: only their number, also their partials as rows, or also the records as rows."""
 
+LATE = "late"
+"""The column that tags late rows; it is null in results."""
+TIMES = ("window", "window_end")
+"""The column with the time of a result: the window, or the end of aligned windows."""
+
 
 @dataclass(frozen=True)
 class ClosedWindows:

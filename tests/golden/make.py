@@ -109,7 +109,7 @@ def micro_batches(scenario, seed):
 
 def fingerprint_of(stream):
     """What the code of the commit says that state depends on."""
-    from slicing.spark.query import Time
+    from slicing.drafts.call import Time
     from slicing.spark.stream import fingerprint
 
     columns = [f"value{i}" for i in range(len(stream.cases))]

@@ -26,6 +26,7 @@ ROOMS = (
     {"slicing.serving"},
     {"slicing.engines"},
     {"slicing.stages"},
+    {"slicing.drafts"},
     {"slicing.drawing"},
     {"slicing.explain"},
     {"slicing.spark"},
@@ -121,6 +122,12 @@ INSIDE = {
         {"slicing.stages.support_of"},
         {"slicing.stages.local_runner"},
     ),
+    "slicing.drafts": (
+        {"slicing.drafts.call"},
+        {"slicing.drafts.assigned_call"},
+        {"slicing.drafts.draft"},
+        {"slicing.drafts.rules"},
+    ),
     "slicing.spark": (
         {
             "slicing.spark.bytecode",
@@ -141,7 +148,7 @@ INSIDE = {
         {"slicing.spark.upserting"},
         {"slicing.spark.progress"},
         {"slicing.spark.prometheus"},
-        {"slicing.spark.call", "slicing.spark.assigned_columns"},
+        {"slicing.spark.assigned_columns"},
         {"slicing.spark.window_columns"},
         {"slicing.spark.query"},
         {"slicing.spark.spine", "slicing.spark.resolution"},

@@ -31,6 +31,7 @@ from slicing import (
     on_update,
     tumbling,
 )
+from slicing.drafts import rules as of_drafts
 from slicing.spark import rules
 
 WINDOW = hopping("10 seconds", "5 seconds")
@@ -626,13 +627,19 @@ def test_another_python_in_the_workers_is_refused_by_the_first_task(spark, bound
 
 
 def test_every_rule_of_a_call_is_listed_once_and_says_what_it_asks():
-    listed = [*rules.RULES, *rules.OF_TREES, *(each for each in rules.RULES_OF_DRAFTS if each not in rules.RULES)]
+    drafts = [each for each in of_drafts.RULES_OF_DRAFTS if each not in rules.RULES]
+    listed = [*rules.RULES, *of_drafts.OF_TREES, *drafts]
     written = {
-        each for name, each in vars(rules).items() if inspect.isfunction(each) and each.__module__ == rules.__name__
+        each
+        for module in (rules, of_drafts)
+        for each in vars(module).values()
+        if inspect.isfunction(each) and each.__module__ == module.__name__
     }
     assert len(listed) == len(set(listed))
-    of_calls = {each for each in written if "call" in inspect.signature(each).parameters}  # they ask the listed ones
-    assert set(listed) == {each for each in written - of_calls if not each.__name__.startswith("_")}
+    # Others are asked by the listed ones, or ask them.
+    others = {each for each in written if str(inspect.signature(each).return_annotation) != "None"}
+    others |= {each for each in written if "call" in inspect.signature(each).parameters}
+    assert set(listed) == {each for each in written - others if not each.__name__.startswith("_")}
     assert all(each.__doc__ and "\n" not in each.__doc__ for each in listed)
 
 
