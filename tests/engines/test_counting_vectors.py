@@ -9,15 +9,12 @@ import json
 from pathlib import Path
 
 import pytest
-from oracle import CASES, FINGERPRINT, block_of, moment, records_of, results, shape_of
+from scenarios.kinds.counting import Counting
+from scenarios.kinds.unbounded import Unbounded
+from scenarios.scenario import Process, Scenario
 
-from slicing.engines.unbounded.bucket import UnboundedBucket
 from slicing.errors import InvalidValue
 from slicing.stages import local_runner
-from slicing.stages.execution_plan import Aggregation
-from slicing.stages.support_of import support_of
-from slicing.state import bucket_cache as memory
-from slicing.state.store import MemoryStore
 from slicing.triggers.emission import ON_CLOSE, early, on_update
 from slicing.windows.counting import counting
 from slicing.windows.unbounded import unbounded
@@ -44,28 +41,21 @@ EXCEPTIONS = {
 }
 
 
-def bucket_of(window, shape, store):
-    if window == unbounded():
-        return UnboundedBucket(shape, FINGERPRINT, store, early(records=2))
-    return (
-        support_of(window)
-        .execution_plan(Aggregation(shape, ("runs",), ((0,),)))
-        .bucket(0, FINGERPRINT, store, ON_CLOSE)
-    )
+def stream_of(window):
+    """A stream of which the process keeps nothing between two micro-batches."""
+    kind, trigger = (Unbounded, early(records=2)) if window == unbounded() else (Counting, ON_CLOSE)
+    made = Scenario(kind(window), trigger, results=("sum",), key="string")
+    made.process = Process(None, "all")
+    return made
 
 
 def fired(window, events):
-    """The rows of each event: (number, key, sum). The process keeps nothing between two of them."""
-    case, store = CASES["sum"], MemoryStore()
-    shape, made = shape_of(window.family, [case], ("string",)), block_of if window == unbounded() else records_of
+    """The rows of each event: (number, key, sum)."""
+    stream = stream_of(window)
     for number, event in enumerate(events):
-        memory._entries.clear()
-        bucket = bucket_of(window, shape, store)
-        if "key" in event:
-            record = (1000 * (event["time"] or 0), event["key"], event["value"])
-            bucket.accept([made(shape, [case], [record])])
-        for (key, _), (_, total) in results(shape, list(bucket.close(moment(0)))).items():
-            yield number, key, total
+        records = [(1000 * (event["time"] or 0), event["key"], event["value"])] if "key" in event else []
+        for (_, key, *_), (row, _) in stream.step(records).items():
+            yield number, key, row[1]
 
 
 @pytest.mark.parametrize("name", sorted(name for name in WINDOWS if VECTORS[name]["events"] and name != ENDED))
@@ -75,13 +65,12 @@ def test_rows_go_out_with_the_record_that_fills_a_window(name):
 
 
 def test_a_window_that_never_closes_fires_at_the_end_of_bounded_input():
-    case, events = CASES["sum"], VECTORS[ENDED]["events"]
-    shape = shape_of(unbounded().family, [case], ("string",))
-    block = block_of(shape, [case], [(1000 * each["time"], each["key"], each["value"]) for each in events[:-1]])
-    plan = support_of(unbounded()).execution_plan(Aggregation(shape, ("recompute",), ((0,),)))
-    rows = [(key, total) for (key, _), (_, total) in results(shape, plan.all_windows([block])).items()]
-    assert events[-1] == {"watermark": (1 << 63) - 1}
-    assert sorted(rows) == [(row["key"], row["value"]) for row in VECTORS[ENDED]["rows"]]
+    *events, end = VECTORS[ENDED]["events"]
+    rows = stream_of(unbounded()).bounded([(1000 * each["time"], each["key"], each["value"]) for each in events])
+    assert end == {"watermark": (1 << 63) - 1}
+    assert sorted((place[1], row[1]) for place, (row, _) in rows.items()) == [
+        (row["key"], row["value"]) for row in VECTORS[ENDED]["rows"]
+    ]
 
 
 def test_a_window_that_never_closes_is_refused_at_close():

@@ -10,18 +10,13 @@ import random
 from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from oracle import FINGERPRINT, moment, shape_of
-from test_vectors import AGGREGATES, NEWEST, Case, text
+from oracle import Case
+from scenarios.kinds.sliding import Sliding
+from scenarios.scenario import Process, Scenario
+from test_vectors import AGGREGATES, NEWEST, TRUTHS, text
 
 from slicing.aggregates.aggregate import Aggregate
-from slicing.engines.sliding.bucket import SlidingBucket
-from slicing.stages.execution_plan import Aggregation
-from slicing.stages.preaggregate import Dropped
-from slicing.stages.support_of import support_of
-from slicing.state import bucket_cache as memory
-from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_close, on_update
 from slicing.windows.sliding import sliding
 
@@ -40,46 +35,33 @@ MORE = {
     "reduce_concat_plus": text(lambda joined: joined[1:]),
     "sorted_chars": Aggregate(str, lambda acc, v: "".join(sorted(acc + v)), lambda a, b: "".join(sorted(a + b))),
 }
+MORE_TRUTHS = {"reduce_concat_plus": "+".join, "sorted_chars": lambda values: "".join(sorted("".join(values)))}
 
 
-class Replayed:
-    """A stream of sliding windows that is fed a case."""
+def stream_of(case):
+    """A stream of sliding windows that will be fed a case; every micro-batch is a restart."""
+    name = case["aggregate"]
+    made = Scenario(
+        Sliding(sliding(f"{case['window']['difference']} milliseconds")),
+        EMISSIONS[case["emit"]],
+        1000 * case["window"]["grace"],
+        results=[Case((AGGREGATES | MORE)[name], (TRUTHS | MORE_TRUTHS)[name]), NEWEST],
+        key="string",
+        value="string",
+    )
+    made.process = Process(None, "all")
+    return made
 
-    def __init__(self, case):
-        self.difference, self.emission = case["window"]["difference"], EMISSIONS[case["emit"]]
-        self.window = sliding(f"{self.difference} milliseconds")
-        self.cases = [Case((AGGREGATES | MORE)[case["aggregate"]], None), NEWEST]
-        self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.execution_plan = support_of(self.window).execution_plan(
-            Aggregation(self.shape, ("places",) * 2, ((0,), (-1,)))
-        )
-        self.grace, self.store, self.late, self.watermark = case["window"]["grace"], MemoryStore(), 0, 0
 
-    def step(self, event):
-        """The rows of a micro-batch of one record, and what it drops; every one begins in a new process."""
-        memory._entries.clear()
-        self.watermark = max(self.watermark, event["time"])
-        bucket = SlidingBucket(self.shape, 1000 * self.grace, FINGERPRINT, self.store, self.emission)
-        late = bucket.accept([self.shipped(event)])
-        self.late += late.all + late.some
-        for frame in bucket.close(moment(self.watermark)):
-            keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
-            kernels = zip(self.shape.kernels, frame.partials, frame.dictionaries, strict=True)
-            values, newest = (k.results_to_arrow(partials, own)[0].to_pylist() for k, partials, own in kernels)
-            starts = (self.window.family.window_start(frame.windows) // 1000).tolist()
-            for key, start, value, latest in zip(keys, starts, values, newest, strict=True):
-                yield key, start, start + self.difference, shown(value), latest // 1000
-
-    def shipped(self, event):
-        columns = {
-            "time": pa.array([1000 * event["time"]], pa.timestamp("us", "UTC")),
-            "k0": pa.array([event["key"]], pa.string()),
-            "v0": pa.array([event["value"]], pa.string()),
-        }
-        stage = self.execution_plan.first_stage((0,))
-        block = stage._block(stage._read(pa.table(columns), Dropped()))
-        ((_, page),) = stage._pages({0: block})
-        return self.execution_plan.decode(page)
+def replay(case, events):
+    """The rows of the events of a case, by their numbers, and how many of them are late for some or all windows."""
+    stream, rows, watermark = stream_of(case), [], 0
+    for number, event in enumerate(events):
+        watermark = max(watermark, event["time"])
+        made = [(1000 * event["time"], event["key"], event["value"])]
+        for (_, key, _, start, end), ((_, value, newest), _) in stream.step(made, watermark).items():
+            rows.append((number, key, start // 1000, end // 1000 - 1, shown(value), newest // 1000))
+    return rows, stream.seen["late"] + stream.seen["late for some"]
 
 
 def shown(value):
@@ -96,12 +78,10 @@ REPLAYED = sorted(name for name, case in CASES.items() if name not in EXCEPTIONS
 
 @pytest.mark.parametrize("name", REPLAYED)
 def test_streaming(name):
-    case, rows = CASES[name], Counter()
-    stream = Replayed(case)
-    for number, event in enumerate(case["events"]):
-        rows.update((number, *row) for row in stream.step(event))
-    assert rows == Counter((row["event"], *wanted(row)) for row in case["rows"])
-    assert stream.late == case["dropped"]
+    case = CASES[name]
+    rows, late = replay(case, case["events"])
+    assert Counter(rows) == Counter((row["event"], *wanted(row)) for row in case["rows"])
+    assert late == case["dropped"]
 
 
 @pytest.mark.parametrize("name", sorted(name for name, case in CASES.items() if "generator" in case))
@@ -111,11 +91,9 @@ def test_any_order_comes_to_the_same(name):
     expected = {row["start"]: wanted(row) for row in case["rows"] if row["start"] > 0}
     for seed in range(4):
         events = random.Random(seed).sample(case["generator"]["records"], len(case["generator"]["records"]))
-        stream, last = Replayed(case), {}
-        for event in [*events, *case["generator"]["tail"]]:
-            last |= {row[1]: row for row in stream.step(event)}
-        assert {start: row for start, row in last.items() if start > 0} == expected
-        assert stream.late == case["dropped"]
+        rows, late = replay(case, [*events, *case["generator"]["tail"]])
+        assert {start: (key, start, *row) for _, key, start, *row in rows if start > 0} == expected
+        assert late == case["dropped"]
 
 
 def test_all_cases_are_replayed_but_those_with_a_reason():
@@ -130,8 +108,7 @@ def test_all_cases_are_replayed_but_those_with_a_reason():
 @pytest.mark.parametrize("name", sorted(name for name, reason in EXCEPTIONS.items() if reason == CLAMP))
 def test_windows_that_are_not_clamped(name):
     """Of the cases with windows before 0, those rows that Kafka gives too: of windows that begin behind 0."""
-    case, rows = CASES[name], Counter()
-    stream = Replayed(case)
-    for number, event in enumerate(case["events"]):
-        rows.update((number, *row) for row in stream.step(event) if row[1] > 0)
-    assert rows == Counter((row["event"], *wanted(row)) for row in case["rows"] if row["start"] > 0)
+    case = CASES[name]
+    rows, _ = replay(case, case["events"])
+    expected = Counter((row["event"], *wanted(row)) for row in case["rows"] if row["start"] > 0)
+    assert Counter(row for row in rows if row[2] > 0) == expected

@@ -271,7 +271,6 @@ def passes(case):
     return all(differences(case, strategy) == ([], [], case["dropped"], case["dropped"]) for strategy in STRATEGIES)
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", sorted(STREAMING.keys() - EXCEPTIONS.keys()))
 def test_streaming(name, strategy):
@@ -349,7 +348,8 @@ def test_unit(name):
 
 
 def test_the_exceptions_are_the_cases_that_do_not_pass():
-    assert {name for name, case in VECTORS.items() if not passes(case)} == EXCEPTIONS.keys()
+    """The others are above."""
+    assert not [name for name in EXCEPTIONS if passes(VECTORS[name])]
     cannot = {name: reason for name, case in VECTORS.items() if (reason := missing(case)) is not None}
     assert cannot == {name: reason for name, reason in EXCEPTIONS.items() if reason != NULL_KEY}
 
