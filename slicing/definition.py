@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from slicing.options import Asked
     from slicing.process.function import Then
     from slicing.spark.declared import Declared
+    from slicing.spark.features import FeatureQuery
     from slicing.spark.query import Query
     from slicing.spark.warm import History
     from slicing.state.format.changes import Changes
@@ -227,23 +228,28 @@ class Definition:
 
         It makes training sets of the values that a `Reader` returns at these instants, and a stream when a window ends:
         each window is the last one that has ended by the time of the row, continued to that time. It holds the records
-        before the time, with `inclusive=True` also those at the time. Named windows have columns `<result>_<name>`.
-        Without records, counts are 0 and other results null; without a time, all are null.
+        before the time, with `inclusive=True` also those at the time. Without records, counts are 0 and other results
+        null; without a time, all are null. The column `start` has the start of the window. Named windows have columns
+        `<result>_<name>`, and a struct `starts` by name, as the `starts` of an `Answer`.
 
         `spine` has the key columns and a time column, which is called `spine_time` there, by default as in the records.
         Bounded input only. Grace, trigger and `then` have no effect. Raises InvalidType and InvalidValue. Cost: that of
         `features_at`.
         """
         from slicing.spark.build import build_features
-        from slicing.spark.features import resolve_features
 
         check_frame(history, "at", "definition.at(spine, df)")
+        return build_features(self._as_of(spine, history, spine_time, inclusive))
+
+    def _as_of(self, spine: DataFrame, history: DataFrame, time: Input | None, inclusive: bool) -> FeatureQuery:
+        """The query of `at`."""
+        from slicing.spark.features import resolve_features
+
         check_flag(inclusive, "`inclusive` says whether records at the instant itself count")
         of = self.windowed
         options = replace(NO_OPTIONS, buckets=of.options.buckets)
         asked = replace(of, df=history, windows=as_of(of.windows, inclusive), options=options)
-        time = of.time if spine_time is None else spine_time
-        return build_features(resolve_features(asked, spine, time, dict(self.results), of_nothing=True))
+        return resolve_features(asked, spine, of.time if time is None else time, dict(self.results), as_of=True)
 
     def serve(self, events: DataFrame) -> DataFrame:
         """Return the slices of a stream that got new records, in each micro-batch, each with its whole partial.
@@ -430,14 +436,18 @@ class Definition:
         options = replace(self.windowed.options.at_close, retain=0)
         return replace(self, windowed=replace(self.windowed, windows=found, options=options))
 
-    def plan(self) -> Plan:
-        """Return the plan of `dataframe` as a value.
+    def plan(self, spine: DataFrame | None = None, *, spine_time: Input | None = None) -> Plan:
+        """Return the plan of `dataframe` as a value, or that of `at` if its `spine` is given.
 
-        Nothing is run. Raises InvalidType without a DataFrame or schema.
+        Nothing is run. Raises InvalidType without a DataFrame or schema, and the errors of `at`.
         """
-        from slicing.spark.build import plan
+        from slicing.spark.build import plan, plan_features
 
-        return plan(self.query())
+        if spine is None:
+            return plan(self.query())
+        if self.windowed.df is None:
+            raise InvalidType(_NO_FRAME)
+        return plan_features(self._as_of(spine, self.windowed.df, spine_time, inclusive=False))
 
     def changes(self, checkpoint: str, *, operator: int | None = None) -> Changes:
         """List the differences between a checkpoint and this definition of a stream, before it is started on it.
@@ -453,11 +463,14 @@ class Definition:
             raise InvalidType(_NO_FRAME)
         return changes(self.query(), checkpoint, operator)
 
-    def explain(self) -> None:
-        """Print the plan of `dataframe`. Nothing is run. Raises InvalidType without a DataFrame or its schema."""
-        if self.windowed.windows.cost:
+    def explain(self, spine: DataFrame | None = None, *, spine_time: Input | None = None) -> None:
+        """Print the plan of `dataframe`, or that of `at` if its `spine` is given. Nothing is run.
+
+        Raises InvalidType without a DataFrame or its schema, and the errors of `at`.
+        """
+        if self.windowed.windows.cost and spine is None:
             print(self.windowed.windows.cost)
-        print(self.plan())
+        print(self.plan(spine, spine_time=spine_time))
 
     def query(self) -> Query:
         """Return the resolved query, with all columns found. Raises InvalidType without a DataFrame or its schema."""

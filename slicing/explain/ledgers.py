@@ -335,7 +335,10 @@ ADDED, JOINED = "running totals", "ranges"
 
 @dataclass(frozen=True)
 class FeaturesPlan(Plan):
-    """The plan of `features_at`. Figures are per spine row and window length; m is the number of times with records."""
+    """The plan of `features_at` and `at`.
+
+    Figures are per spine row and window length; m is the number of times with records.
+    """
 
     @property
     def assemblies(self) -> tuple[ResultPlan, ...]:

@@ -32,8 +32,10 @@ from slicing.content.records import Records, decode_records
 from slicing.drafts.call import Call
 from slicing.drafts.draft import output_names
 from slicing.engines.features import Instants, features
+from slicing.errors import InvalidValue
 from slicing.options import Asked
 from slicing.spark.bounded import rows_of
+from slicing.spark.columns import logical
 from slicing.spark.query import Query
 from slicing.spark.rules import resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
@@ -47,20 +49,23 @@ SPINE = "spine"
 """The column with encoded rows of the spine; blocks of records are in `block`."""
 HELD = "h"
 """Prefix of flags that tell whether a window holds a record; without one, a struct is null, not only its fields."""
+START, STARTS = "start", "starts"
+"""The column of `at` with the start of the window, and that with the starts of named windows by name."""
 
 
 @dataclass(frozen=True)
 class FeatureQuery:
     """A query for features: `query` over the records, `spine` over the spine, the spine's columns, the result names.
 
-    of_nothing: windows without records have results, what `init` lowers to, not nulls; only rows without a time do not.
+    as_of: the windows are those of a definition as of the rows. Each row has their starts. Windows without records have
+    results, what `init` lowers to, not nulls; only rows without a time do not.
     """
 
     query: Query
     spine: Query
     kept: tuple[T.StructField, ...]
     names: tuple[str, ...]
-    of_nothing: bool = False
+    as_of: bool = False
 
     @property
     def execution_plan(self) -> Sliced:
@@ -75,22 +80,29 @@ class FeatureQuery:
         kept = [T.StructField(name, field.dataType) for name, field in flat.numbered(flat.VALUE, self.kept).items()]
         kinds = [physical(field.kind) for _ in range(self.query.widths) for field in self.query.results()]
         made = flat.numbered(HELD, ["boolean"] * self.query.widths) | flat.numbered(flat.RESULT, kinds)
+        made |= flat.numbered(START, ["bigint"] * self.query.widths if self.as_of else [])
         results = T.StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in made.items()))
         return T.StructType([*kept, *results])  # type: ignore[misc]
 
 
 def resolve_features(
-    asked: Asked, spine: DataFrame, spine_time: Any, named: Mapping[str, Bound | Struct], of_nothing: bool = False
+    asked: Asked, spine: DataFrame, spine_time: Any, named: Mapping[str, Bound | Struct], as_of: bool = False
 ) -> FeatureQuery:
     """Return the checked query for features, given the schemas of both sides. Raises InvalidValue and InvalidType."""
     assert asked.df is not None, "features are of records"
-    check_bounded(asked.df, spine)
+    check_bounded(asked.df, spine, as_of)
     query = resolve(
         Call(frame=asked.df, keys=asked.keys, window=asked.windows, time=asked.time, named=named, options=asked.options)
     )
     names = tuple(output_names(named, asked.windows))
     rows = resolve_spine(spine, asked.keys, spine_time, query, names)
-    return FeatureQuery(query, rows, tuple(spine.schema.fields), names, of_nothing)
+    found = FeatureQuery(query, rows, tuple(spine.schema.fields), names, as_of)
+    if as_of and starts_column(query).casefold() in map(str.casefold, (*spine.columns, *names)):
+        raise InvalidValue(
+            f"rows as of an instant have a column `{starts_column(query)}` of their own; the spine or the definition "
+            "has one, too. Rename it."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -103,7 +115,7 @@ class Answer:
     execution_plan: Sliced
     time: int
     kept: int
-    of_nothing: bool = False
+    as_of: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the spine with their results, bucket by bucket."""
@@ -123,17 +135,16 @@ class Answer:
             some = pa.array(found.rows)
             kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values[: self.kept]])
             times = asked[number].values[self.time].take(some)
-            held = [
-                times.is_valid() if self.of_nothing else pa.array(each.records > 0)
-                for each in (found.windows, *found.windows.aligned)
-            ]
+            windows = (found.windows, *found.windows.aligned)
+            held = [times.is_valid() if self.as_of else pa.array(each.records > 0) for each in windows]
+            starts = [pa.array(each.windows) for each in windows] if self.as_of else []
             results = flat.numbered(flat.RESULT, self._results(found.windows))
-            yield pa.table(kept | flat.numbered(HELD, held) | results)
+            yield pa.table(kept | flat.numbered(HELD, held) | results | flat.numbered(START, starts))
 
     def _results(self, windows: Windows) -> list[pa.Array]:
         shape = self.execution_plan.shape
         found = side_by_side(shape, self.execution_plan.of_results(windows))
-        if not self.of_nothing:
+        if not self.as_of:
             return found
         families, kernels = (windows, *windows.aligned), shape.kernels
         held = [each.records > 0 for each in families for kernel in kernels for _ in kernel.results]
@@ -158,11 +169,11 @@ def build(asked: FeatureQuery, labels: tuple[int, ...]) -> DataFrame:
     both = blocks.withColumn(SPINE, nothing).union(rows.withColumn(SPINE, F.col("block")).withColumn("block", nothing))
     grouped = both.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     table = grouped.mapInArrow(
-        Answer(chosen, spine.columns.index(spine.time), len(asked.kept), asked.of_nothing), asked.schema
+        Answer(chosen, spine.columns.index(spine.time), len(asked.kept), asked.as_of), asked.schema
     )
     columns = flat.numbered(flat.VALUE, asked.kept)
     kept = [F.col(name).alias(field.name, metadata=field.metadata) for name, field in columns.items()]
-    return table.select(*kept, *_results(asked))
+    return table.select(*kept, *_results(asked), *(_starts(asked.query) if asked.as_of else ()))
 
 
 def _results(asked: FeatureQuery) -> Iterator[Column]:
@@ -170,3 +181,18 @@ def _results(asked: FeatureQuery) -> Iterator[Column]:
     each = len(columns) // asked.query.widths
     for number, (name, column) in enumerate(zip(asked.names, columns, strict=True)):
         yield F.when(F.col(f"{HELD}{number // each}"), column).alias(name)
+
+
+def starts_column(query: Query) -> str:
+    """Return the name of the column with the starts of windows."""
+    return START if query.window.names is None else STARTS
+
+
+def _starts(query: Query) -> Iterator[Column]:
+    """Yield the start of the window, or a struct of those of named windows; a row without a time has none."""
+    names = query.window.names or (START,)
+    found = [
+        F.when(F.col(f"{HELD}{number}"), logical(F.col(f"{START}{number}"), query.time_kind)).alias(name)
+        for number, name in enumerate(names)
+    ]
+    yield found[0] if query.window.names is None else F.struct(*found).alias(STARTS)

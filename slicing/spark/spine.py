@@ -1,4 +1,4 @@
-"""The spine of `features_at`: its rows are checked against the records and shipped to their buckets."""
+"""The spine of `features_at` and of `at`: its rows are checked against the records and shipped to their buckets."""
 
 from __future__ import annotations
 
@@ -26,19 +26,32 @@ class ShipSpine(ShuffleRecords):
         return records_of(self.shape, chunk.set_column(0, "time", times), refused)
 
 
-def check_bounded(frame: DataFrame, spine: DataFrame) -> None:
-    """Raise InvalidValue if one of them is a stream, and InvalidType if the spine is no DataFrame."""
+_FEATURES_AT = (
+    'features_at(payments, hour="1 hour", time="ts")',
+    "`features_at` is for bounded input, for training sets; the {} is a stream. Features as of each record of a stream "
+    'are `.window(sliding("10 minutes", right=False, unit="1 microsecond"), time="ts")`.',
+)
+_AT = (
+    "definition.at(labels, history)",
+    "`at` is for bounded input, for training sets; the {} is a stream. Those of a stream are read by "
+    "`slicing.serving.Reader`, after `definition.serve(events)`.",
+)
+
+
+def check_bounded(frame: DataFrame, spine: DataFrame, as_of: bool) -> None:
+    """Raise InvalidValue if one of them is a stream, and InvalidType if the spine is no DataFrame.
+
+    With `as_of` they are those of `at`.
+    """
+    form, of_stream = _AT if as_of else _FEATURES_AT
     if not isinstance(getattr(spine, "schema", None), T.StructType):
         raise InvalidType(
             f"the spine is a DataFrame with the keys and a time in each row; got {excerpt(spine)}. "
-            'Write for example `features_at(payments, hour="1 hour", time="ts")`.'
+            f"Write for example `{form}`."
         )
-    for which, each in (("grouped DataFrame", frame), ("spine", spine)):
+    for which, each in (("history" if as_of else "grouped DataFrame", frame), ("spine", spine)):
         if each.isStreaming:
-            raise InvalidValue(
-                f"`features_at` is for bounded input, for training sets; the {which} is a stream. Features as of each "
-                'record of a stream are `.window(sliding("10 minutes", right=False, unit="1 microsecond"), time="ts")`.'
-            )
+            raise InvalidValue(of_stream.format(which))
 
 
 def resolve_spine(spine: DataFrame, keys: Sequence[Any], time: Any, of_records: Query, results: Sequence[str]) -> Query:

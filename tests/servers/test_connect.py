@@ -90,6 +90,19 @@ def test_a_definition_without_a_dataframe_is_a_function_of_them(remote, tmp_path
     assert stream.columns == ["world", "window", *aggregates()]
 
 
+def test_training_rows_are_as_of_the_times_of_a_spine(remote, tmp_path):
+    write(list(files()), tmp_path / "files")
+    frame = remote.read.parquet(str(tmp_path / "files"))
+    definition = group_by("world").window(WINDOW, time="ts").define(**aggregates())
+    spine = frame.select("world", F.window("ts", "5 minutes").end.alias("at")).distinct()
+    found = {
+        (row["world"], row["at"]): tuple(row)[2:] for row in definition.at(spine, frame, spine_time="at").collect()
+    }
+    windows = {(row["world"], row["window"]["end"]): row for row in expected(frame).collect()}
+    assert found == {key: (*tuple(windows[key])[2:], windows[key]["window"]["start"]) for key in found}
+    assert len(found) > 5
+
+
 WAITING = {"collect_metrics", "filter", "map_partitions", "project", "read", "repartition_by_expression", "sort"}
 
 

@@ -1,23 +1,28 @@
 """`definition.at`: training rows equal raw records and what a reader answers at the same instants."""
 
 import random
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 from serving.test_reader import (
     CASES,
     DAY,
     EPOCH,
     HOUR,
+    MINUTE,
     ORIGINS,
     RESULTS,
     compare,
     made,
+    micros,
     records,
 )
 
-from slicing import InvalidValue, group_by, hopping
+import combinators as C
+from slicing import InvalidType, InvalidValue, by_edges, group_by, hopping, session, unbounded
 from slicing.serving import Reader
 
 SCHEMA = pa.schema(
@@ -69,6 +74,7 @@ def test_training_rows_equal_raw_records_and_served_values(spark, tmp_path, kind
             for name, start in zip(named, starts, strict=True):
                 values = {each: row[f"{each}_{name}"] for each in RESULTS}
                 values["both"] = values["both"].asDict()
+                assert micros(row["starts"][name]) == start(t)
                 compare(values, [each for each in own if start(t) <= each["ts"] < t + until])
                 if not until and cut.slice_start(cut.slice_at(t)) == t:
                     served = reader.read(key, at=t)
@@ -83,6 +89,57 @@ def test_rows_without_a_time_are_null_and_windows_need_names(spark):
         spine(spark, [("ada", None), ("nobody", ORIGINS[0])]), history(spark, held), spine_time="at"
     ).collect()
     assert {row["row"]: (row["n"], row["x"]) for row in rows} == {0: (None, None), 1: (0, None)}
+    start = datetime.fromtimestamp((ORIGINS[0] // MINUTE - 10) * 60)
+    assert {row["row"]: row["start"] for row in rows} == {0: None, 1: start}
     two = group_by("user").window(hopping("10 minutes", "1 minute"), hopping("1 hour", "1 minute"), time="ts")
     with pytest.raises(InvalidValue, match="are told apart by names"):
         two.define(n=RESULTS["n"]).at(spine(spark, []), history(spark, held), spine_time="at")
+
+
+def test_keys_of_several_columns_and_structs(spark):
+    rows = spark.sql(
+        "select id % 2 as a, named_struct('b', id % 3, 'c', string(id % 2)) as k, id as n, "
+        "timestamp_micros(id * 60000000) as ts from range(600)"
+    )
+    asked = rows.select("a", "k", F.timestamp_micros(F.col("n") * 61_000_000).alias("ts"), F.col("n").alias("row"))
+    card = group_by("a", "k").window(hopping("1 hour", "10 minutes"), time="ts").define(n=C.count(), total=C.sum("n"))
+    for row in card.at(asked, rows).collect():
+        t = row["row"] * 61
+        start = t // 600 * 600 - 3600
+        held = [n for n in range(600) if start <= n * 60 < t and (n - row["row"]) % 6 == 0]
+        assert (row["n"], row["total"]) == (len(held), sum(held) if held else None)
+        assert row["start"] == datetime.fromtimestamp(start)
+
+
+def test_the_plan_is_explained(spark, capsys):
+    asked = spark.sql("select 'ada' as user, timestamp_micros(0) as at")
+    card = group_by("user").window(hopping("1 hour", "1 minute"), time="ts").define(n=C.count(), top=C.max("n"))
+    of_history = card.on(spark.sql("select 'ada' as user, timestamp_micros(0) as ts, 1 as n"))
+    of_history.explain(asked, spine_time="at")
+    told = capsys.readouterr().out
+    assert told == f"{of_history.plan(asked, spine_time='at')}\n"
+    assert "hopping('1 hour', advance='1 minute') on bounded input" in told
+    assert "per row of the spine: top" in told
+    with pytest.raises(InvalidType, match="has no DataFrame"):
+        card.plan(asked)
+
+
+def test_what_has_no_value_as_of_an_instant_is_refused(spark):
+    events = spark.sql("select 'ada' as user, timestamp_micros(0) as ts, 1 as n")
+    for window, reason in (
+        (unbounded(ttl="1 day"), "unbounded(ttl='1 day') shares none, as it never closes"),
+        (session("5 minutes"), "session('5 minutes') shares none, as records decide where it ends"),
+        (by_edges(["2024-05-01 00:00Z"], ["2024-05-01 08:00Z"]), "may have gaps"),
+    ):
+        time = {} if isinstance(window, type(unbounded())) else {"time": "ts"}
+        card = group_by("user").window(window, **time).define(n=C.count())
+        with pytest.raises(InvalidValue, match=re.escape(reason)):
+            card.at(events, events, spine_time="ts")
+    card = group_by("user").window(hopping("1 hour", "1 minute"), time="ts").define(n=C.count())
+    with pytest.raises(InvalidValue, match="have a column `start` of their own"):
+        card.at(events.selectExpr("user", "ts as Start"), events, spine_time="Start")
+    with pytest.raises(InvalidType, match=re.escape("`definition.at(labels, history)`")):
+        card.at("labels", events)
+    stream = spark.readStream.format("rate").load().selectExpr("'ada' as user", "timestamp as ts")
+    with pytest.raises(InvalidValue, match=r"the history is a stream.*Reader"):
+        card.at(events, stream)
