@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,9 @@ _STRUCT = re.compile(r"struct\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
 
+_once = lru_cache(maxsize=4096)
+"""Keeps what is read from the text of a kind: micro-batches ask about the same few kinds hundreds of times."""
+
 
 @dataclass(frozen=True)
 class Field:
@@ -87,12 +91,14 @@ def kind_of(text: str) -> str:
     raise InvalidValue(f"`{text}` is not an atomic type. Use one of {', '.join(_ARROW)} or decimal(p,s).")
 
 
+@_once
 def decimal_of(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of a decimal kind, None for other kinds."""
     match = _DECIMAL.fullmatch(kind)
     return (int(match[1]), int(match[2])) if match else None
 
 
+@_once
 def width_of(kind: str) -> int | None:
     """Return the n of a kind "binary(n)", whose values all have n bytes; None for others. Only partials use it."""
     match = _FIXED.fullmatch(kind)
@@ -118,6 +124,7 @@ def entry_of(kind: str) -> tuple[str, str] | None:
     return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
+@_once
 def is_nested(kind: str) -> bool:
     """Return whether values of a kind are arrays, maps or structs."""
     return any(pattern.fullmatch(kind) for pattern in (_ARRAY, _MAP, _STRUCT))
@@ -149,6 +156,7 @@ def is_exact(kind: str) -> bool:
     return kind not in FLOATS
 
 
+@_once
 def arrow_type(kind: str) -> pa.DataType:
     """Return the Arrow type of a kind."""
     if element := element_of(kind):
@@ -163,6 +171,7 @@ def arrow_type(kind: str) -> pa.DataType:
     return pa.decimal128(*decimal) if decimal else _ARROW[kind]
 
 
+@_once
 def numpy_type(kind: str) -> np.dtype[Any]:
     """Return the numpy type of a kind in functions with `columns=True`; object if numpy has no such type."""
     if width := width_of(kind):

@@ -158,8 +158,9 @@ class Fingerprint:
         if _TIME_COLUMN in self.layout:
             # Checkpoints of version 0.1 do not have the time column; this start adds it.
             stored.layout.setdefault(_TIME_COLUMN, self.layout[_TIME_COLUMN])
-        self._renew_zones(stored)
-        self._renew_clocks(stored)
+        if self.zones:
+            self._renew_zones(stored)
+            self._renew_clocks(stored)
         identity, layout = stored.identity, layout_of(stored)
         if identity == self.identity and layout == self.layout:
             return self._conditions(stored)
