@@ -27,7 +27,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .PHONY: help requirements venv test test-slow test-long test-site test-notebooks test-kafka test-postgres \
-	test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench soak docs docs-written docs-test docs-release clean
+	test-serving test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench soak docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -77,6 +77,9 @@ test-kafka: $(SERVERS) ## Kafka to windows to Kafka, on a broker from Maven's ar
 test-postgres: $(SERVERS) ## a table in PostgreSQL that a stream keeps up to date
 	$(BIN)/python -m pytest -m servers -rs tests/servers/test_postgres.py $(ARGS)
 
+test-serving: $(SERVERS) ## served slices in PostgreSQL and Redis
+	$(BIN)/python -m pytest -m servers -rs tests/serving/test_stores.py tests/servers/test_serving.py $(ARGS)
+
 test-connect: $(SERVERS) ## bounded input and a stream over Spark Connect
 	$(BIN)/python -m pytest -m servers -rs tests/servers/test_connect.py $(ARGS)
 
@@ -93,7 +96,7 @@ test-delta: .venv-4.2/.stamp ## tables of Delta Lake at both ends of a query
 test-iceberg: .venv-4.1/.stamp ## tables of Apache Iceberg at both ends of a query
 	$(call on,4.1) -m servers -rs tests/servers/test_tables.py $(ARGS)
 
-test-servers: test-kafka test-postgres test-connect test-pipelines test-fraud test-delta test-iceberg ## all seven; what cannot be had is skipped, with the reason
+test-servers: test-kafka test-postgres test-serving test-connect test-pipelines test-fraud test-delta test-iceberg ## all eight; what cannot be had is skipped, with the reason
 
 # 4.0 is older than what the extra allows; it takes any protobuf since 5.28.
 .venv-%/.stamp: pyproject.toml | requirements

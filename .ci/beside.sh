@@ -37,7 +37,7 @@ beside site .venv/.stamp-docs test-site
 beside_it=$!
 (
     beside notebooks .venv/.stamp-notebooks test-notebooks
-    servers postgres
+    servers postgres serving
     beside delta .venv-4.2/.stamp test-delta
     beside iceberg .venv-4.1/.stamp test-iceberg
 )

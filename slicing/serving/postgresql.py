@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any, TypeVar
 
-from slicing.errors import MissingRequirement
+from slicing.serving.drivers import driver
 from slicing.serving.levels import Range
 from slicing.serving.store import Found, Row
 
@@ -62,7 +61,7 @@ class PostgresStore:
 
     def __init__(self, url: str):
         self.url = url
-        self._driver = _driver()
+        self._driver = driver("psycopg", "PostgreSQL", "postgresql")
         self._of_thread = threading.local()
 
     def __reduce__(self) -> tuple[type[PostgresStore], tuple[str]]:
@@ -129,13 +128,3 @@ class PostgresStore:
                 known.execute(_TABLES)
             self._of_thread.connection = known
         return known
-
-
-def _driver() -> Any:
-    try:
-        return import_module("psycopg")
-    except ModuleNotFoundError:
-        raise MissingRequirement(
-            "slices in PostgreSQL are read and written by psycopg, which is not installed. Install it: `pip install "
-            '"spark-slicing[postgresql]"`.'
-        ) from None

@@ -1,40 +1,4 @@
-"""The protocol of a store of slices: four methods.
-
-A store of another kind is a class with these methods; `Reader` and `serve_to` take an instance in place of a URL::
-
-    class InMemory:
-        def __init__(self):
-            self.rows, self.sets = {}, {}
-
-        def put(self, feature_set, rows):
-            for row in rows:
-                at = feature_set, row.key, row.level, row.start
-                if at not in self.rows or row.version > self.rows[at].version:
-                    self.rows[at] = row
-
-        def publish(self, feature_set, manifest, progress):
-            self.sets[feature_set] = manifest, progress
-
-        def read(self, feature_set, keys, ranges):
-            found = [
-                [
-                    [
-                        row.partial
-                        for at, row in sorted(self.rows.items())
-                        if at[:3] == (feature_set, key, level) and low <= row.start < high
-                    ]
-                    for level, low, high in ranges
-                ]
-                for key in keys
-            ]
-            return Found(*self.sets.get(feature_set, ("", "")), found)
-
-        def remove(self, feature_set, level, before, most):
-            gone = [at for at, row in self.rows.items() if at[::2] == (feature_set, level) and row.end <= before][:most]
-            for at in gone:
-                del self.rows[at]
-            return len(gone)
-"""
+"""The protocol of a store of slices: four methods. docs/serving.md has an example."""
 
 from __future__ import annotations
 
@@ -80,7 +44,7 @@ class Store(Protocol):
     """Where rows of slices are kept. All methods may be called from several threads and processes at once."""
 
     def put(self, feature_set: str, rows: Sequence[Row]) -> None:
-        """Write all rows or none; a row replaces a stored one only if its epoch and revision are larger."""
+        """Write rows, of each key all at once; a row replaces a stored one only by a larger epoch and revision."""
 
     def publish(self, feature_set: str, manifest: str, progress: str) -> None:
         """Write manifest and progress of a feature set. It is called after the rows of a micro-batch are written."""

@@ -21,7 +21,11 @@ def store_of(given: str | Store) -> Store:
         from slicing.serving.postgresql import PostgresStore
 
         return PostgresStore(given)
+    if scheme in ("redis", "rediss"):
+        from slicing.serving.redis import RedisStore
+
+        return RedisStore(given)
     raise InvalidValue(f"the URL of a store begins with its kind; got {excerpt(given)}. {_EXAMPLES}")
 
 
-_EXAMPLES = 'Write for example "sqlite:///features.db" or "postgresql://host/database".'
+_EXAMPLES = 'Write for example "sqlite:///features.db", "postgresql://host/database" or "redis://host:6379/0".'

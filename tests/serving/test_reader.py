@@ -3,10 +3,8 @@
 import asyncio
 import math
 import random
-import re
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from textwrap import dedent
@@ -18,7 +16,7 @@ from serving.stored import manifest, publish, rows
 
 import combinators as C
 from slicing import InvalidType, InvalidValue, by_edges, cumulating, group_by, hopping, session, tumbling
-from slicing.serving import Reader, Stale, store, store_of
+from slicing.serving import Reader, Stale, store_of
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -257,19 +255,6 @@ def test_an_unknown_key_is_a_value(tmp_path):
     compare(next(iter(answer.values())), [])
 
 
-def test_rows_that_are_removed_between_two_reads_make_no_part_of_a_window(tmp_path):
-    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
-    held, t = records(4, START, HOUR), START + 20 * MINUTE
-    written = store_of(made(tmp_path, card, held))
-    reader = Reader(written, card)
-    assert next(iter(reader.read("ada", at=t).values()))["n"] > 0
-    publish(written, card, 1, gone=(t - 5 * MINUTE,))
-    written.remove("user", 0, t - 5 * MINUTE, 1000)
-    answer = reader.read("ada", at=t)
-    assert list(answer.values()) == [None]
-    assert [micros(each) for each in answer.known_from.values()] == [t - 5 * MINUTE]
-
-
 def test_many_keys_and_a_task(tmp_path):
     card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
     reader = Reader(made(tmp_path, card, records(1, START, HOUR)), card)
@@ -343,75 +328,6 @@ def test_what_is_not_there_is_refused(tmp_path):
 def test_windows_that_have_no_value_now_are_refused(tmp_path, window):
     with pytest.raises(InvalidValue, match="Use windows"):
         Reader(f"sqlite:///{tmp_path}/none.db", definition([window], {"n": C.count()}))
-
-
-def test_a_row_is_replaced_only_by_a_newer_one(tmp_path):
-    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
-    written = store_of(f"sqlite:///{tmp_path}/features.db")
-    publish(written, card)
-    reader = Reader(written, card)
-    answers = []
-    for epoch, batch, count in ((1, 3, 1), (1, 3, 2), (1, 2, 3), (1, 4, 4), (2, 0, 5), (1, 9, 6)):
-        written.put("user", rows(card, [{"key": "ada", "ts": START}] * count, batch, epoch))
-        answers.append(next(iter(reader.read("ada", at=START + 1).values()))["n"])
-    assert answers == [1, 1, 1, 4, 5, 5]
-
-
-def test_rows_are_removed_in_portions(tmp_path):
-    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
-    written = store_of(f"sqlite:///{tmp_path}/features.db")
-    written.put("user", rows(card, [{"key": str(at % 7), "ts": START + at * MINUTE} for at in range(100)]))
-    assert [written.remove("user", 0, START + 50 * MINUTE, 20) for _ in range(4)] == [20, 20, 10, 0]
-    assert written.remove("user", 1, START + 99 * HOUR, 20) == 0
-
-
-def test_readers_beside_a_writer_see_micro_batches_whole_and_in_order(tmp_path):
-    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count(), "low": C.min("n"), "high": C.max("n")})
-    url = f"sqlite:///{tmp_path}/features.db"
-    written, done = store_of(url), threading.Event()
-    publish(written, card)
-
-    def feed():
-        for batch in range(1, 60):
-            held = [{"key": "ada", "ts": START + at * MINUTE, "n": batch} for at in range(5)]
-            written.put("user", rows(card, held, batch))
-            publish(written, card, batch)
-        done.set()
-
-    reader, wrong = Reader(url, card), []
-
-    def watch():
-        last, batch = 0, 0
-        while not done.is_set():
-            answer = reader.read("ada", at=START + 5 * MINUTE)
-            (values,) = answer.values()
-            low, high = values["low"] or 0, values["high"] or 0
-            if low != high or low < last or answer.as_of.batch < batch or low < answer.as_of.batch:
-                wrong.append((last, batch, dict(values), answer.as_of))
-            last, batch = low, answer.as_of.batch
-
-    threads = [threading.Thread(target=each) for each in (feed, watch, watch)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert wrong == []
-
-
-def test_the_store_of_the_example_answers_as_sqlite_does(tmp_path):
-    code = dedent(re.search(r"::\n\n(    class InMemory.*?)\Z", store.__doc__, re.DOTALL)[1])
-    names = {"Found": store.Found}
-    exec(code, names)
-    card = definition([hopping("10 minutes", "1 minute"), hopping("3 hours", "1 minute", tail="1 hour")])
-    held = records(1, START, 4 * HOUR)
-    own = names["InMemory"]()
-    own.put("user", rows(card, held))
-    publish(own, card)
-    readers = [Reader(own, card), Reader(made(tmp_path, card, held), card)]
-    for minutes in range(0, 300, 17):
-        one, other = (dict(each.read("bob", at=START + minutes * MINUTE)) for each in readers)
-        assert one == other
-    assert own.remove("user", 0, START + HOUR, 3) == 3
 
 
 def test_a_reader_loads_nothing_of_pyspark(tmp_path):
