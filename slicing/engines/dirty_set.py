@@ -51,6 +51,12 @@ class DirtySet:
         self.nodes.save(PENDING, changed(_waiting(self.nodes.shape, rows)))
         self.cached = None
 
+    def forget_unlisted(self) -> None:
+        """Remove the marks of slices before those of all entries, which a change of the windows has shortened."""
+        if entries := self.nodes.entries(PENDING):
+            first = min(entry[1] for entry in entries)
+            self.rewrite(lambda marks: marks.between(first, FOREVER))
+
     def take_all(self, new: Block, first: int) -> Block:
         """Remove and return all marks."""
         everything = self._live(concat(self.nodes.shape, [self._stored(), new.between(first, FOREVER)]), first)

@@ -58,6 +58,8 @@ class FamiliesBucket(Bucket, Generic[OfFamily]):
         """The open windows that hold a mark of the dirty set."""
         nodes = PageLists(self.pages, EARLY, self.shape.select(()))
         dirty = DirtySet(nodes, self.derived.get(PENDING))
+        if self.pages.added:
+            dirty.forget_unlisted()
         return WaitingSlices(dirty, lambda: self.arrived, self._oldest, self._waiting)
 
     def _waiting(self, marks: Block) -> Panes:

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 from scenarios.changes import has_edges_of
-from scenarios.kind import MIXED, PARTIALS, RECORDS
+from scenarios.kind import MIXED, MS, PARTIALS, RECORDS
 from scenarios.kinds import KINDS
 from scenarios.kinds.calendar import DaysByEnd
 from scenarios.kinds.even import Even
@@ -21,7 +21,8 @@ from scenarios.streams import stream
 from test_scenarios import TRIGGERS, allowed, for_seeds, in_turns
 
 from slicing.errors import StateMismatch
-from slicing.triggers.trigger import CHANGED, WAITING
+from slicing.triggers.emission import early
+from slicing.triggers.trigger import CHANGED
 from slicing.windows.families.family import TAILED
 
 CHAINS = list(allowed())
@@ -96,9 +97,7 @@ class Chain:
         trigger = rng.choice(alike) if rng.random() < 0.3 else self.trigger
         if not kind.allows(TRIGGERS[trigger]):
             trigger = self.trigger
-        # A record that waits no longer, as its windows have closed, may be stored still, and waits in longer windows.
-        is_longer = WAITING in TRIGGERS[trigger].asks and kind.reach > made.kind.reach
-        if is_longer or not kind.allows(TRIGGERS[trigger]):
+        if not kind.allows(TRIGGERS[trigger]):
             return
         compares = CHANGED in TRIGGERS[trigger].asks
         results = made.names
@@ -180,6 +179,18 @@ def test_more_chains_are_as_the_records_say(kind, content, trigger, monkeypatch)
         monkeypatch,
         lambda rng: run(rng, kind, content, trigger, 24),
     )
+
+
+def test_records_of_windows_that_have_closed_do_not_wait_in_longer_ones():
+    """Their marks may be stored still; those in windows that are open wait."""
+    made = Scenario(Even.of(5, 5), early(records=3), results=("rows",), retain=60 * MS, adapts=True)
+    made.step([(1 * MS, 1, 5), (2 * MS, 1, 5), (6 * MS, 2, 5), (7 * MS, 2, 5)], 0)
+    made.step([(6 * MS, 1, 5)], 5)
+    made.change(kind=Even.of(20, 5), retain=60 * MS)
+    assert not made.step([(8 * MS, 1, 5)], 5)
+    assert made.step([(8 * MS, 2, 5)], 5).keys() == {("early", 2, 0, at, at + 20 * MS) for at in (0, 5 * MS)}
+    assert made.step([(9 * MS, 1, 5)], 5)
+    made.drain()
 
 
 def test_chains_find_what_they_are_for():

@@ -294,9 +294,10 @@ class Expected:
 
     def wait(self):
         """Let new records wait, and forget those that wait for windows which have closed."""
+        before, self.waiting = self.waiting, defaultdict(set)
         for key, windows in self.windows.items() if WAITING in self.trigger.asks else ():
             held = {r.number: r for r in self.held[key]}
-            waiting = (self.waiting[key] | self.new) & held.keys()
+            waiting = (before[key] | self.new) & held.keys()
             self.waiting[key] = {n for n in waiting if self.kind.waits(held[n], windows, self.accepts)}
 
     def woken(self, due):

@@ -28,7 +28,7 @@ from slicing.state.format.changes import (
 from slicing.state.format.coverage import Coverage, coverage_of
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, FamilyState, Header, Result
-from slicing.state.format.list_names import INSTANTS, SESSIONS, WINDOW, parse
+from slicing.state.format.list_names import EARLY, INSTANTS, PENDING, SESSIONS, WINDOW, parse
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.specs import from_spec
@@ -88,6 +88,7 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
     frontier = _frontier(stored, windows.held, wanted.zones)
     if None in places or len(places) < len(stored.families):
         _keep_entered(stored, windows.held)
+        _forget_closed(stored, windows.held)
     _recut(stored, wanted, frontier)
     coverage = coverage_of(stored, windows.held)
     begin = _begin(stored, coverage, frontier)
@@ -185,6 +186,13 @@ def _keep_entered(stored: Header, held: Sequence[Family]) -> None:
     """Store the end of the slices that have entered: it follows from families that the query may have removed."""
     entered = [int(own.entered(state.next_to_fire)) for state, own in zip(stored.families, held, strict=True)]
     stored.entered = max([*entered, *([] if stored.entered is None else [stored.entered])])
+
+
+def _forget_closed(stored: Header, held: Sequence[Family]) -> None:
+    """Let the pages of the dirty set begin with the first open window: earlier records wait in no added window."""
+    first = min(int(own.first_slice(state.next_to_fire)) for state, own in zip(stored.families, held, strict=True))
+    for entry in stored.lists.get(f"{EARLY} {PENDING}", ()):
+        entry[1] = max(entry[1], first)
 
 
 # Results.
