@@ -29,14 +29,14 @@ NOT_KEPT = "wide rows of results that do not combine are kept by window, and win
 
 def check_lacking(states: Sequence[FamilyState], why: str) -> None:
     """Raise StateMismatch if wide rows have windows that lack records and `why` gives a reason against them."""
-    if why and any(state.whole is not None for state in states):
+    if why and any(state.lacks for state in states):
         raise StateMismatch(
             f"Windows of wide rows were added that do not hold all their records yet, and {why}. {WHEN_WHOLE}"
         )
 
 
 def step_together(states: Sequence[FamilyState], families: Sequence[Family], first_open: FirstOpen) -> None:
-    """Let added families fire together with the others, and note their first window that holds all its records.
+    """Let added families fire together with the others, also windows that do not hold all their records yet.
 
     Rows go on at the first end that the other families have not fired yet, which grace and trigger have decided. If all
     families were added, rows begin at the first open end. `first_open` returns the first open window of a family.
@@ -46,7 +46,7 @@ def step_together(states: Sequence[FamilyState], families: Sequence[Family], fir
     least = min(there or [*ends, *_ends(families, map(first_open, families))])
     for state, own, end in zip(states, families, ends, strict=True):
         if end > least:
-            state.whole, state.next_to_fire = state.next_to_fire, int(own.first_open(least - 1))
+            state.next_to_fire = int(own.first_open(least - 1))
         elif end < least:
             state.skip_until(int(own.first_open(least - 1)))
         state.added = False
@@ -59,22 +59,20 @@ def _ends(families: Sequence[Family], windows: Iterable[int]) -> list[int]:
 def step_separately(states: Sequence[FamilyState]) -> None:
     """Let families that were in wide rows fire in rows of their own, from their first complete window on."""
     for state in states:
-        if state.whole is not None:
-            state.added = state.whole > state.next_to_fire
-            state.skip_until(max(state.next_to_fire, state.whole))
-            state.whole = None
+        if state.lacks:
+            state.added = True
+            state.skip_until(state.retained_from)
 
 
-def forget_whole(states: Sequence[FamilyState]) -> None:
-    """Forget which windows lack records, once all of these have fired."""
+def note_lacking(states: Sequence[FamilyState]) -> None:
+    """Store which windows lack records by the field that older code reads."""
     for state in states:
-        if state.whole is not None and state.next_to_fire >= state.whole:
-            state.whole = None
+        state.whole = state.retained_from if state.lacks else None
 
 
 def hidden(frame: Windows, state: FamilyState, aligned: Sequence[FamilyState]) -> Windows:
     """Return a frame that tells which of its windows, and of their aligned windows, hold all their records."""
-    if state.whole is None and all(each.whole is None for each in aligned):
+    if not any(each.lacks for each in (state, *aligned)):
         return frame
     return replace(
         _known(frame, state),
@@ -83,7 +81,7 @@ def hidden(frame: Windows, state: FamilyState, aligned: Sequence[FamilyState]) -
 
 
 def _known(frame: Windows, state: FamilyState) -> Windows:
-    return frame if state.whole is None else replace(frame, is_complete=np.asarray(frame.windows >= state.whole))
+    return replace(frame, is_complete=np.asarray(frame.windows >= state.retained_from)) if state.lacks else frame
 
 
 def of_something(frames: Iterator[Windows]) -> Iterator[Windows]:

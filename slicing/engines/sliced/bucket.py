@@ -36,7 +36,7 @@ from slicing.engines.sliced.lookups import SliceLookup
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.unknown import UnknownWindows
-from slicing.engines.wide_rows import forget_whole, hidden, of_something
+from slicing.engines.wide_rows import hidden, note_lacking, of_something
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.coverage import Coverage, first_needed
 from slicing.state.format.fingerprint import Fingerprint
@@ -198,7 +198,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
 
         Also None if stored slices have coarser edges: windows that lack no record may then have no result to look up.
         """
-        lacks = self.wide and any(each.state.whole is not None for each in self.families)
+        lacks = self.wide and any(each.state.lacks for each in self.families)
         return self.leading[0].state.next_to_fire if lacks and self.head.cut_since is None else None
 
     def _accepts(self, index: Array) -> Array:
@@ -337,7 +337,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         self.note_early()
         self._forget_other_triggers()
         self._note_entered()
-        forget_whole(self.head.families)
+        note_lacking(self.head.families)
         super().save()
 
     def _note_entered(self) -> None:

@@ -186,11 +186,8 @@ class FamilyWindows(FamilyProgress):
         )
         close = close_of(close_range)
         yield from close.windows()
-        self.state.nodes = end if close.leaves_nodes and self._is_whole(end) else None
-
-    def _is_whole(self, window: int) -> bool:
-        """Whether a window holds all its records, so that nodes can subtract its slices later."""
-        return self.state.whole is None or window >= self.state.whole
+        # Nodes subtract slices later, so the window that they assemble next must have all of its slices.
+        self.state.nodes = end if close.leaves_nodes and end >= self.state.retained_from else None
 
     def take_late(self) -> InOrder:
         """Remove and return the kept late rows: rows of entered slices that the nodes do not contain yet."""

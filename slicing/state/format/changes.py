@@ -271,7 +271,7 @@ def _of_wide_rows(stored: Header, wanted: Fingerprint) -> list[Change]:
     return [
         Change("wide rows", f"{wanted.windows_said(family.spec)} without all records", "", effect, False)
         for family in families
-        if family.whole is not None
+        if family.lacks
     ]
 
 

@@ -165,11 +165,16 @@ class FamilyState:
     added: bool = False  # whether the family was added, and its first window is later than the open ones
     merged: int | None = None  # slices before this one may be merged across starts of these windows, None if none are
     apart: int | None = None  # slice groups from this slice on are not merged with the one before; None if all may be
-    whole: int | None = None  # in wide rows: windows before this one may lack records; None if none do
+    whole: int | None = None  # for older code: `retained_from` if the family `lacks` records, None if it does not
 
     def skip_until(self, window: int) -> None:
         """Skip the windows before `window`: they do not fire, and their slices are not retained."""
         self.next_to_fire = self.first_accepting = self.retained_from = window
+
+    @property
+    def lacks(self) -> bool:
+        """Whether windows will fire that lack records, as rows of other windows do: those before `retained_from`."""
+        return self.next_to_fire < self.retained_from
 
 
 @dataclass
