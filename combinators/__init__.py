@@ -11,7 +11,7 @@ from combinators.collected import collect_list, collect_set, first_n, last_n, st
 from combinators.counts import count
 from combinators.distinct import approx_count_distinct, count_distinct
 from combinators.ends import first, last, max_by, min_by
-from combinators.extremes import any_value, max, min
+from combinators.extremes import any_value, largest, max, min, smallest
 from combinators.frequent import histogram, mode, top_k
 from combinators.logic import bool_and, bool_or, count_if
 from combinators.moments import kurtosis, skewness, stddev, stddev_pop, variance, variance_pop
@@ -61,6 +61,7 @@ __all__ = [
     "first_n",
     "histogram",
     "kurtosis",
+    "largest",
     "last",
     "last_n",
     "listagg",
@@ -80,6 +81,7 @@ __all__ = [
     "regr_r2",
     "regr_slope",
     "skewness",
+    "smallest",
     "some",
     "std",
     "stddev",

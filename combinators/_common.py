@@ -10,11 +10,11 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slicing.aggregates.aggregate import Bound, Struct
+from slicing.aggregates.aggregate import Aggregate, Bound, Struct
 from slicing.aggregates.conversions import as_number
 from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of, is_nested
 from slicing.column_names import written
-from slicing.errors import InvalidType, Remedy, Topic, hinted
+from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt, hinted
 
 Array: TypeAlias = npt.NDArray[Any]
 P = ParamSpec("P")
@@ -72,6 +72,43 @@ def shown(value: Array, hidden: Array) -> Array:
 def unless_empty(n_a: Array, n_b: Array, a: Array, b: Array, merged: Array) -> Array:
     """Return a field of two merged partials; if one side is empty, the other one unchanged to the last bit."""
     return np.where(n_a == 0, b, np.where(n_b == 0, a, merged))
+
+
+def enough(bound: Bound, least: int) -> Bound:
+    """Return an aggregate whose result is null for fewer than `least` values. Raises InvalidValue.
+
+    Its partial must have a field `n`, the number of values.
+    """
+    if checked_samples(least) == 1:
+        return bound
+    return replace(bound, source=partial(_if_enough, bound, least))
+
+
+def checked_flag(name: str, flag: bool) -> bool:
+    """Return a flag if it is one. Raises InvalidType."""
+    if not isinstance(flag, bool):
+        raise InvalidType(f"`{name}` is True or False; got {excerpt(flag)}.")
+    return flag
+
+
+def checked_samples(least: int) -> int:
+    """Return `min_samples` if it is valid. Raises InvalidValue."""
+    if not isinstance(least, int) or isinstance(least, bool) or least < 1:
+        raise InvalidValue(
+            f"`min_samples` must be a positive integer: how many values a result needs; got {excerpt(least)}."
+        )
+    return least
+
+
+def _if_enough(bound: Bound, least: int, *kinds: str) -> Aggregate:
+    found = bound.resolve(kinds)
+    at = [field.name for field in found.fields].index("n")
+    return replace(found, lower=partial(_unless_few, least, at, found.lower))
+
+
+def _unless_few(least: int, at: int, lower: Any, acc: Any) -> Array:
+    result = lower(acc)
+    return shown(np.ma.getdata(result), np.ma.getmaskarray(result) | (acc[at] < least))
 
 
 def printed(combinator: Callable[P, R]) -> Callable[P, R]:

@@ -46,7 +46,7 @@ class Items:
     def numbers(self, value: Any) -> tuple[Array, ...]:
         """Return the numbers of values that are not text, each `int64[n]`."""
         if decimal_of(self.kind):
-            low, second, third, top = (limb.ravel().astype(np.int64) for limb in value)
+            low, second, third, top = (np.ma.getdata(limb).ravel().astype(np.int64) for limb in value)
             return (top << 32) | third, ((second << 32) | low) ^ _SIGN
         flat = np.ma.getdata(value).ravel()
         if self.kind not in FLOATS:

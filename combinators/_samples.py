@@ -67,14 +67,15 @@ class Merged:
         return joined
 
 
-def quantiles(partials: Array, shares: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return a mask of empty sketches, and for the others a column of quantiles per share."""
+def quantiles(partials: Array, shares: tuple[float, ...], least: int = 1) -> tuple[Array, Array]:
+    """Return a mask of sketches of fewer than `least` values, and for the others a column of quantiles per share."""
     from datasketches import kll_doubles_sketch
 
-    empty = np.array([not partial for partial in partials.tolist()], dtype=bool)
+    few = np.ones(len(partials), dtype=bool)
     found = np.zeros((len(partials), len(shares)))
-    for at in np.flatnonzero(~empty).tolist():
-        sketch = kll_doubles_sketch.deserialize(partials[at])
-        found[at] = sketch.get_quantiles(list(shares), True)
+    for at, partial in enumerate(partials.tolist()):
+        if partial and (sketch := kll_doubles_sketch.deserialize(partial)).n >= least:
+            few[at] = False
+            found[at] = sketch.get_quantiles(list(shares), True)
     found = np.where(np.isposinf(found), np.nan, np.where(found == _LARGEST, np.inf, found))
-    return empty, found
+    return few, found

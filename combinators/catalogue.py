@@ -10,6 +10,7 @@ from typing import Any
 
 import combinators
 from combinators._common import ANY_DECIMAL, ANY_NESTED, ATOMIC, CARRIED, NUMBERS, accepts
+from combinators._ordered import ORDERING
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound
 from slicing.aggregates.fields import decimal_of
 
@@ -142,6 +143,8 @@ MORE = (
     Entry(combinators.string_agg, "string_agg", ("string",), aliases=("listagg",)),
     Entry(combinators.first_n, "sorted", CARRIED, options={"n": 3}),
     Entry(combinators.last_n, "sorted", CARRIED, options={"n": 3}),
+    Entry(combinators.largest, "heapq.nlargest", ORDERING, options={"k": 3}),
+    Entry(combinators.smallest, "heapq.nsmallest", ORDERING, options={"k": 3}),
     Entry(combinators.delta, "max_by", NUMBERS, error=_ROUNDED),
     Entry(combinators.counter_rate, "TimescaleDB", NUMBERS, error=_ROUNDED),
     Entry(combinators.time_weighted_mean, "TimescaleDB", NUMBERS, error=_ROUNDED),

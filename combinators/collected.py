@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from combinators._common import ANY_NESTED, ATOMIC, CARRIED, Array, require, shown
+from combinators._common import ANY_NESTED, ATOMIC, CARRIED, Array, checked_flag, require, shown
 from combinators._counted import by_time, checked_limit, counted, timed
 from combinators._items import Items
+from combinators._ordered import Ordered, checked_count, gathered
 from combinators._tables import Joined, Layout, Limit, Tables, lists
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Input
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, excerpt
 
 _CAST = "Choose or compute a column of one of these first."
 _TEXT = 'Cast it first, for example `withColumn("x", F.col("x").cast("string"))`.'
-_MOST = 1_000_000
 
 
 def collect_list(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
@@ -67,30 +66,37 @@ def string_agg(column: Input, delimiter: str = ",", *, limit: int | None = None,
     return _all(label, column, limit, ("string",), _TEXT, partial(_text, delimiter), "{kind}").where(where)
 
 
-def first_n(column: Input, n: int, *, where: Condition = None) -> Bound:
+def first_n(
+    column: Input, n: int, *, by: Input | None = None, ignore_nulls: bool = False, where: Condition = None
+) -> Bound:
     """The first `n` values of `column` by event time as an array; ties: the smaller value first.
 
-    Nulls are left out; no value gives an empty array, never null. The partial is a table of at most `n` times and
-    values, 24 bytes each, more for decimals and text. Arrays, maps and structs as in `collect_list`. Not invertible: 4
-    combines a window on average, 2 sqrt(n) at worst. Raises InvalidType for a column of intervals or variants,
-    InvalidValue for an `n` that is not positive. Reference: a sort by time and value with Python's `sorted`.
+    Records of one time are ordered by `by` first, if it is given; those in which it is null come after the others. Null
+    is the smallest value; with `ignore_nulls`, records with null are left out. No record gives an empty array, never
+    null. The partial is a table of at most `n` times and values, 32 bytes each, more for decimals and text, 8 bytes
+    less with `ignore_nulls`. Arrays, maps and structs as in `collect_list`: `first_n(F.struct("a", "b"), 5)` has the
+    first five records. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType for a
+    column of intervals or variants, or a `by` that is not a number, boolean, date or time; InvalidValue for an `n` that
+    is not positive. Reference: a sort by time and value with Python's `sorted`.
 
     >>> first_n("x", 3).resolve(("double", "bigint")).returns
     'array<double>'
     """
-    return _some("first_n", column, n, _earliest).where(where)
+    return _some("first_n", column, n, by, ignore_nulls, last=False).where(where)
 
 
-def last_n(column: Input, n: int, *, where: Condition = None) -> Bound:
+def last_n(
+    column: Input, n: int, *, by: Input | None = None, ignore_nulls: bool = False, where: Condition = None
+) -> Bound:
     """The last `n` values of `column` by event time as an array, ordered by time, then by value.
 
-    Nulls are left out; no value gives an empty array, never null. Cost and errors as for `first_n`. Reference: a sort
-    by time and value with Python's `sorted`.
+    Records of one time are ordered by `by` first, if it is given; those in which it is null come before the others.
+    Nulls, cost and errors as for `first_n`. Reference: a sort by time and value with Python's `sorted`.
 
     >>> last_n("x", 3).label
     'last_n(x, 3)'
     """
-    return _some("last_n", column, n, _latest).where(where)
+    return _some("last_n", column, n, by, ignore_nulls, last=True).where(where)
 
 
 def _different(items: Items, tables: Tables) -> Array:
@@ -144,39 +150,15 @@ def _text(delimiter: str, items: Items, tables: Tables) -> Array:
     return shown(joined, tables.sizes() == 0)
 
 
-def _some(name: str, column: str, n: int, reduced: Callable[[int, Tables], Tables]) -> Bound:
-    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= _MOST:
-        raise InvalidValue(f"`n` must be an integer from 1 to {_MOST:,}; got {excerpt(n)}.")
-    label = f"{name}({column}, {n})"
-    return Bound(partial(_ends, label, name, n, reduced), (column, EVENT_TIME), label, nested=True)
+def _some(name: str, column: Input, n: int, by: Input | None, ignore_nulls: bool, last: bool) -> Bound:
+    label = f"{name}({column}, {checked_count('n', n)})"
+    columns = (column, EVENT_TIME) if by is None else (column, EVENT_TIME, by)
+    source = partial(_ends, label, name, n, not checked_flag("ignore_nulls", ignore_nulls), last)
+    return Bound(source, columns, label, nested=True)
 
 
 def _ends(
-    label: str, name: str, n: int, reduced: Callable[[int, Tables], Tables], kind: str, _time: str = "bigint"
+    label: str, name: str, n: int, nulls: bool, last: bool, kind: str, _time: str = "bigint", *by: str
 ) -> Aggregate:
-    require(label, CARRIED, kind, _CAST)
-    items = Items(kind, equal_zeros=False)
-    joined = Joined(Layout(1 + items.width, items.varied), f"{name} {n} {kind}", reduced=partial(reduced, n))
-    gather = partial(by_time, joined, items)
-    return timed(joined, gather, partial(_in_order, items), f"array<{kind}>", joined.stored_as, n)
-
-
-def _earliest(n: int, tables: Tables) -> Tables:
-    return _cut(tables, np.minimum(tables.counts, n - (_running(tables) - tables.counts)))
-
-
-def _latest(n: int, tables: Tables) -> Tables:
-    after = tables.totals()[tables.cells] - _running(tables)
-    return _cut(tables, np.minimum(tables.counts, n - after))
-
-
-def _running(tables: Tables) -> Array:
-    """Return the running number of values up to each row, within its table."""
-    running = np.cumsum(tables.counts)
-    before = np.concatenate([np.zeros(1, np.int64), running])[tables.starts()[:-1]]
-    found: Array = running - before[tables.cells]
-    return found
-
-
-def _cut(tables: Tables, counts: Array) -> Tables:
-    return replace(tables, counts=counts).take(np.flatnonzero(counts > 0))
+    ordered = Ordered(label, name, n, ("bigint", *by), kind, last=last, nulls=nulls)
+    return ordered.aggregate(partial(gathered, ordered), null_inputs=nulls or bool(by))

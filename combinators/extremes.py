@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from combinators._common import ATOMIC, Array, constant, require, shown
+from combinators._common import ATOMIC, CARRIED, Array, constant, enough, require, shown
+from combinators._ordered import Ordered, beside, checked_count, gathered
+from combinators._tables import Joined
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input, fieldwise
 from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
+from slicing.errors import InvalidValue
 
 _CAST = "Choose or compute an atomic column first."
 
 
-def min(column: Input, *, where: Condition = None) -> Bound:
+def min(column: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The smallest value of `column`; NaN is larger than every number.
 
-    No value gives null. The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at
-    worst. Raises InvalidType for a column that is not atomic. Reference: Spark's `min`.
+    Fewer than `min_samples` values give null. The result has the column's kind. Not invertible: 4 combines a window
+    on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not atomic. Reference: Spark's `min`.
 
     >>> smallest = min("x").resolve(("double",)).combine
     >>> smallest((np.array([np.nan, np.nan]), np.array([1, 1])), (np.array([2.0, np.nan]), np.array([1, 1])))
     (array([ 2., nan]), array([2, 2]))
     """
     label = f"min({column})"
-    return Bound(partial(_min_of, label), (column,), label).where(where)
+    return enough(Bound(partial(_min_of, label), (column,), label), min_samples).where(where)
 
 
-def max(column: Input, *, where: Condition = None) -> Bound:
+def max(column: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The largest value of `column`; NaN is larger than every number.
 
-    No value gives null. The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at
-    worst. Raises InvalidType for a column that is not atomic. Reference: Spark's `max`.
+    Fewer than `min_samples` values give null. The result has the column's kind. Not invertible: 4 combines a window
+    on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not atomic. Reference: Spark's `max`.
 
     >>> largest = max("x").resolve(("double",)).combine
     >>> largest((np.array([np.nan, 1.0]), np.array([1, 1])), (np.array([2.0, 3.0]), np.array([1, 1])))
     (array([nan,  3.]), array([2, 2]))
     """
     label = f"max({column})"
-    return Bound(partial(_max_of, label), (column,), label).where(where)
+    return enough(Bound(partial(_max_of, label), (column,), label), min_samples).where(where)
+
+
+def largest(column: Input, k: int, *, with_: str | Sequence[str] = (), where: Condition = None) -> Bound:
+    """The `k` largest values of `column` as an array, the largest first; NaN is larger than every number.
+
+    Nulls are left out; no value gives an empty array, never null. `with_` names other columns: the array then has
+    structs of the value and of these columns, taken from one record each; ties: the smaller other columns first. The
+    partial is a table of at most `k` values, 24 bytes each, more for decimals and other columns. Not invertible: 4
+    combines a window on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not of numbers, booleans,
+    dates or times, InvalidValue for a `k` that is not positive. Reference: Python's `heapq.nlargest`. For the most
+    frequent values, see `top_k`.
+
+    >>> largest("amount", 3, with_="shop").resolve(("double", "string")).returns
+    'array<struct<amount:double,shop:string>>'
+    """
+    return _several("largest", column, k, with_).where(where)
+
+
+def smallest(column: Input, k: int, *, with_: str | Sequence[str] = (), where: Condition = None) -> Bound:
+    """The `k` smallest values of `column` as an array, the smallest first; NaN is larger than every number.
+
+    No value gives an empty array, never null. `with_`, cost and errors as for `largest`. Reference: Python's
+    `heapq.nsmallest`.
+
+    >>> smallest("x", 3).resolve(("date",)).returns
+    'array<date>'
+    """
+    return _several("smallest", column, k, with_).where(where)
 
 
 def any_value(column: Input, *, where: Condition = None) -> Bound:
@@ -53,6 +85,35 @@ def any_value(column: Input, *, where: Condition = None) -> Bound:
     """
     label = f"any_value({column})"
     return Bound(partial(_min_of, label), (column,), label).where(where)
+
+
+def _several(name: str, column: Input, k: int, with_: str | Sequence[str]) -> Bound:
+    others = (with_,) if isinstance(with_, str) else tuple(with_)
+    names = [_name(each) for each in (column, *others)]
+    if len({name.casefold() for name in names}) < len(names):
+        raise InvalidValue(f"the columns of `{name}` have different names; got {', '.join(names)}. Rename one.")
+    label = f"{name}({column}, {checked_count('k', k)})"
+    return Bound(partial(_ends, label, name, k, names), (column, *others), label, nested=bool(others))
+
+
+def _name(column: Input) -> str:
+    """Return the name of a column in a struct: its own, that of its last part, or "value" if it is computed."""
+    return str(column).rpartition(".")[2].strip("`") if isinstance(column, str) else "value"
+
+
+def _ends(label: str, name: str, k: int, names: Sequence[str], kind: str, *others: str) -> Aggregate:
+    kinds = (kind, *others)
+    members = ",".join(f"{name}:{kind}" for name, kind in zip(names, kinds, strict=True))
+    value = f"struct<{members}>" if others else kind
+    ordered = Ordered(label, name, k, (kind,), value, down=name == "largest", skips=True, nulls=False)
+    for other in others:
+        require(label, CARRIED, other, _CAST)
+    gather = partial(beside, ordered, kinds) if others else partial(_alone, ordered)
+    return ordered.aggregate(gather, null_inputs=bool(others))
+
+
+def _alone(ordered: Ordered, joined: Joined, starts: Array, value: Any) -> Array:
+    return gathered(ordered, joined, starts, value, value)
 
 
 def _min_of(label: str, kind: str) -> Aggregate:

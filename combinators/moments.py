@@ -13,85 +13,85 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import AS_NUMBER, NUMBERS, Array, constant, require, shown, unless_empty
+from combinators._common import AS_NUMBER, NUMBERS, Array, constant, enough, require, shown, unless_empty
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
 
 _MEANINGS = ("n", "mean", "m2", "m3", "m4")
 
 
-def variance(column: Input, *, where: Condition = None) -> Bound:
+def variance(column: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The sample variance of `column`: squared distances from the mean over n - 1.
 
-    Fewer than two values give null. Returns double; NaN if one value is NaN or infinite. Not invertible: 4 combines a
-    window on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not numeric. Reference: Spark's
-    `var_samp`.
+    Fewer than two values, or than `min_samples`, give null. Returns double; NaN if one value is NaN or infinite.
+    Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not
+    numeric. Reference: Spark's `var_samp`.
 
     >>> variance("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
     [8.0]
     """
-    return _moment("variance", column, _variance, 1).where(where)
+    return enough(_moment("variance", column, _variance, 1), min_samples).where(where)
 
 
-def variance_pop(column: Input, *, where: Condition = None) -> Bound:
+def variance_pop(column: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The population variance of `column`: squared distances from the mean over n.
 
-    No value gives null; one value gives 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
-    `variance`. Reference: Spark's `var_pop`.
+    Fewer than `min_samples` values give null; one value gives 0. Returns double; NaN if one value is NaN or
+    infinite. Cost and errors as for `variance`. Reference: Spark's `var_pop`.
 
     >>> variance_pop("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
     [4.0]
     """
-    return _moment("variance_pop", column, _variance, 0).where(where)
+    return enough(_moment("variance_pop", column, _variance, 0), min_samples).where(where)
 
 
-def stddev(column: Input, *, where: Condition = None) -> Bound:
+def stddev(column: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The sample standard deviation of `column`: the square root of `variance`.
 
-    Fewer than two values give null. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
-    `variance`. Reference: Spark's `stddev_samp`.
+    Fewer than two values, or than `min_samples`, give null. Returns double; NaN if one value is NaN or infinite.
+    Cost and errors as for `variance`. Reference: Spark's `stddev_samp`.
 
     >>> stddev("x").resolve(("double",)).lower((np.array([3]), np.array([3.0]), np.array([8.0]))).tolist()
     [2.0]
     """
-    return _moment("stddev", column, _stddev, 1).where(where)
+    return enough(_moment("stddev", column, _stddev, 1), min_samples).where(where)
 
 
-def stddev_pop(column: Input, *, where: Condition = None) -> Bound:
+def stddev_pop(column: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The population standard deviation of `column`: the square root of `variance_pop`.
 
-    No value gives null; one value gives 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
-    `variance`. Reference: Spark's `stddev_pop`.
+    Fewer than `min_samples` values give null; one value gives 0. Returns double; NaN if one value is NaN or
+    infinite. Cost and errors as for `variance`. Reference: Spark's `stddev_pop`.
 
     >>> stddev_pop("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
     [2.0]
     """
-    return _moment("stddev_pop", column, _stddev, 0).where(where)
+    return enough(_moment("stddev_pop", column, _stddev, 0), min_samples).where(where)
 
 
-def skewness(column: Input, *, where: Condition = None) -> Bound:
+def skewness(column: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The skewness of `column`: the mean cube of distances from the mean, in standard deviations of the population.
 
-    Fewer than two values give null, and so do values that are all equal. Returns double; NaN if one value is NaN or
-    infinite. Cost and errors as for `variance`. Reference: Spark's `skewness`.
+    Fewer than two values, or than `min_samples`, give null, and so do values that are all equal. Returns double;
+    NaN if one value is NaN or infinite. Cost and errors as for `variance`. Reference: Spark's `skewness`.
 
     >>> skewness("x").label
     'skewness(x)'
     """
     label = f"skewness({column})"
-    return Bound(partial(_powers_of, label, 3, _skewness), (column,), label).where(where)
+    return enough(Bound(partial(_powers_of, label, 3, _skewness), (column,), label), min_samples).where(where)
 
 
-def kurtosis(column: Input, *, where: Condition = None) -> Bound:
+def kurtosis(column: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The excess kurtosis of `column`: the mean fourth power of distances over the squared variance, minus 3.
 
-    Fewer than two values give null, and so do values that are all equal. Returns double; NaN if one value is NaN or
-    infinite. Cost and errors as for `variance`. Reference: Spark's `kurtosis`.
+    Fewer than two values, or than `min_samples`, give null, and so do values that are all equal. Returns double;
+    NaN if one value is NaN or infinite. Cost and errors as for `variance`. Reference: Spark's `kurtosis`.
 
     >>> kurtosis("x").label
     'kurtosis(x)'
     """
     label = f"kurtosis({column})"
-    return Bound(partial(_powers_of, label, 4, _kurtosis), (column,), label).where(where)
+    return enough(Bound(partial(_powers_of, label, 4, _kurtosis), (column,), label), min_samples).where(where)
 
 
 def _moment(name: str, column: str, lower: Any, missing: int) -> Bound:

@@ -12,83 +12,83 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import AS_NUMBER, NUMBERS, Array, constant, require, shown, unless_empty
+from combinators._common import AS_NUMBER, NUMBERS, Array, constant, enough, require, shown, unless_empty
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input
 
 _FIELDS = ("n bigint", "mean_x double", "mean_y double", "together double", "m2_x double", "m2_y double")
 
 
-def covar_samp(x: Input, y: Input, *, where: Condition = None) -> Bound:
+def covar_samp(x: Input, y: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The sample covariance of two columns: products of distances from the means over n - 1.
 
-    Records in which one value is null are left out; fewer than two records give null. Returns double; NaN if one value
-    is NaN or infinite. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType for a
-    column that is not numeric. Reference: Spark's `covar_samp`.
+    Records in which one value is null are left out; fewer than two records, or than `min_samples`, give null.
+    Returns double; NaN if one value is NaN or infinite. Not invertible: 4 combines a window on average, 2 sqrt(n)
+    at worst. Raises InvalidType for a column that is not numeric. Reference: Spark's `covar_samp`.
 
     >>> covar_samp("x", "y").label
     'covar_samp(x, y)'
     """
-    return _pair("covar_samp", x, y, partial(_covariance, 1)).where(where)
+    return enough(_pair("covar_samp", x, y, partial(_covariance, 1)), min_samples).where(where)
 
 
-def covar_pop(x: Input, y: Input, *, where: Condition = None) -> Bound:
+def covar_pop(x: Input, y: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The population covariance of two columns: products of distances from the means over n.
 
-    No record with both values gives null; one such record gives 0. Returns double. Cost and errors as for `covar_samp`.
-    Reference: Spark's `covar_pop`.
+    Fewer than `min_samples` records with both values give null; one such record gives 0. Returns double. Cost and
+    errors as for `covar_samp`. Reference: Spark's `covar_pop`.
 
     >>> covar_pop("x", "y").label
     'covar_pop(x, y)'
     """
-    return _pair("covar_pop", x, y, partial(_covariance, 0)).where(where)
+    return enough(_pair("covar_pop", x, y, partial(_covariance, 0)), min_samples).where(where)
 
 
-def corr(x: Input, y: Input, *, where: Condition = None) -> Bound:
+def corr(x: Input, y: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The Pearson correlation coefficient of two columns: -1 to 1.
 
-    A column that does not vary gives null, and so do fewer than two records with both values. Returns double. Cost and
-    errors as for `covar_samp`. Reference: Spark's `corr`.
+    A column that does not vary gives null, and so do fewer than two records with both values, or than
+    `min_samples`. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's `corr`.
 
     >>> corr("x", "y").label
     'corr(x, y)'
     """
-    return _pair("corr", x, y, _correlation).where(where)
+    return enough(_pair("corr", x, y, _correlation), min_samples).where(where)
 
 
-def regr_slope(y: Input, x: Input, *, where: Condition = None) -> Bound:
+def regr_slope(y: Input, x: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The slope of the least-squares line through the records (x, y); the first column is the dependent one.
 
-    An `x` that does not vary gives null. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's
-    `regr_slope`.
+    An `x` that does not vary gives null, and so do fewer than `min_samples` records. Returns double. Cost and
+    errors as for `covar_samp`. Reference: Spark's `regr_slope`.
 
     >>> regr_slope("y", "x").label
     'regr_slope(y, x)'
     """
-    return _pair("regr_slope", y, x, _slope).where(where)
+    return enough(_pair("regr_slope", y, x, _slope), min_samples).where(where)
 
 
-def regr_intercept(y: Input, x: Input, *, where: Condition = None) -> Bound:
+def regr_intercept(y: Input, x: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The intercept of the least-squares line through the records (x, y); the first column is the dependent one.
 
-    An `x` that does not vary gives null. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's
-    `regr_intercept`.
+    An `x` that does not vary gives null, and so do fewer than `min_samples` records. Returns double. Cost and
+    errors as for `covar_samp`. Reference: Spark's `regr_intercept`.
 
     >>> regr_intercept("y", "x").label
     'regr_intercept(y, x)'
     """
-    return _pair("regr_intercept", y, x, _intercept).where(where)
+    return enough(_pair("regr_intercept", y, x, _intercept), min_samples).where(where)
 
 
-def regr_r2(y: Input, x: Input, *, where: Condition = None) -> Bound:
+def regr_r2(y: Input, x: Input, *, min_samples: int = 1, where: Condition = None) -> Bound:
     """The share of the variance of `y` that the least-squares line explains: the square of `corr`.
 
-    An `x` that does not vary gives null; otherwise a `y` that does not vary gives 1. Returns double. Cost and errors as
-    for `covar_samp`. Reference: Spark's `regr_r2`.
+    An `x` that does not vary gives null, and so do fewer than `min_samples` records; otherwise a `y` that does not
+    vary gives 1. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's `regr_r2`.
 
     >>> regr_r2("y", "x").label
     'regr_r2(y, x)'
     """
-    return _pair("regr_r2", y, x, _explained).where(where)
+    return enough(_pair("regr_r2", y, x, _explained), min_samples).where(where)
 
 
 def _pair(name: str, first: str, second: str, lower: Callable[[Any], Array]) -> Bound:

@@ -9,14 +9,15 @@ implemented by Apache DataSketches.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from combinators._common import AS_NUMBER, NUMBERS, Array, constant, require, shown
-from combinators._counted import checked_limit, counted, lowered
+from combinators._common import AS_NUMBER, NUMBERS, Array, checked_samples, constant, require, shown
+from combinators._counted import Lower, checked_limit, counted, lowered
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._samples import Merged, check_installed, gathered, quantiles, samples_for
@@ -26,6 +27,7 @@ from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 from slicing.errors import InvalidValue, excerpt
 
 Share = float | Sequence[float]
+Interpolation: TypeAlias = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 
 _SAMPLED = (*INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
 _FINEST = 1e-5
@@ -33,53 +35,77 @@ _ZERO, _OFFSET, _INFINITE, _NAN = 0, 1 << 40, 1 << 41, 1 << 42
 _MOST_BINS = 1 << 16
 
 
-def percentile(column: Input, percentage: Share, *, limit: int | None = None, where: Condition = None) -> Bound:
-    """The exact percentile of `column`, interpolated linearly between the two nearest values.
+def percentile(
+    column: Input,
+    percentage: Share,
+    *,
+    interpolation: Interpolation = "linear",
+    limit: int | None = None,
+    min_samples: int = 1,
+    where: Condition = None,
+) -> Bound:
+    """The exact percentile of `column`, by default interpolated linearly between the two nearest values.
 
-    `percentage` is a number from 0 to 1; a list of numbers gives an array. No value gives null. Returns double, or
-    array<double>. The partial is a table of the values and their counts: 16 bytes per different value of a slice, 24
-    for decimals; invertible: 2 combines a window. More different values in a window than `limit` raise TooLarge;
-    streams whose windows overlap need a `limit`. Raises InvalidType for a column that is not numeric, InvalidValue for
-    a percentage out of range. Reference: Spark's `percentile`.
+    `percentage` is a number from 0 to 1; a list of numbers gives an array. Between two values, `interpolation`
+    takes the "lower" or the "higher" one, the "nearest" one (of two equally near, the one of even rank), or their
+    "midpoint". Fewer than `min_samples` values give null. Returns double, or array<double>. The partial is a table
+    of the values and their counts: 16 bytes per different value of a slice, 24 for decimals; invertible: 2 combines
+    a window. More different values in a window than `limit` raise TooLarge; streams whose windows overlap need a
+    `limit`. Raises InvalidType for a column that is not numeric, InvalidValue for a percentage out of range.
+    Reference: Spark's `percentile`, and `numpy.quantile` with this `method`.
 
     >>> percentile("x", [0.5, 0.9]).resolve(("int",)).returns
     'array<double>'
     """
-    shares, returns = _shares(percentage)
-    return _exact(f"percentile({column}, {_shown(percentage)})", column, shares, returns, limit).where(where)
+    asked = _asked(percentage, min_samples)
+    if interpolation not in get_args(Interpolation):
+        raise InvalidValue(
+            f"`interpolation` must be one of {', '.join(get_args(Interpolation))}; got {excerpt(interpolation)}."
+        )
+    lower = partial(_interpolated, asked, interpolation)
+    return _exact(f"percentile({column}, {_shown(percentage)})", column, lower, asked.returns, limit).where(where)
 
 
-def median(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
+def median(column: Input, *, limit: int | None = None, min_samples: int = 1, where: Condition = None) -> Bound:
     """The exact median of `column`: the middle value, or the mean of the two in the middle.
 
-    No value gives null. Returns double. Cost and errors as for `percentile`. Reference: Spark's `median`.
+    Fewer than `min_samples` values give null. Returns double. Cost and errors as for `percentile`. Reference:
+    Spark's `median`.
 
     >>> median("x").label
     'median(x)'
     """
-    return _exact(f"median({column})", column, (0.5,), "double", limit).where(where)
+    lower = partial(_interpolated, _asked(0.5, min_samples), "linear")
+    return _exact(f"median({column})", column, lower, "double", limit).where(where)
 
 
-def approx_percentile(column: Input, percentage: Share, accuracy: int = 10_000, *, where: Condition = None) -> Bound:
+def approx_percentile(
+    column: Input,
+    percentage: Share,
+    accuracy: int = 10_000,
+    *,
+    min_samples: int = 1,
+    where: Condition = None,
+) -> Bound:
     """A value of `column` whose rank is that of the percentile, within 1 / `accuracy` of the number of values.
 
-    `percentage` is a number from 0 to 1; a list of numbers gives an array. No value gives null; NaN is the largest. The
-    result has the column's kind, or is an array of it. The error is exceeded in at most one of fifty windows; it is
-    zero while a window has few values. A partial has at most about 3 k samples of 8 bytes, with
-    k = (2.3 `accuracy`)^1.11: 10 KB for an accuracy of 100. The samples are chosen at random, so results may differ
-    within the error if a task is repeated. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Integers
-    beyond 2^53 are rounded to doubles. Needs `datasketches`, in the extra `sketches`, or raises MissingRequirement.
-    Raises InvalidType for a column that is not of integers, floats, dates or times, InvalidValue for an argument out of
-    range. Reference: Spark's `approx_percentile`.
+    `percentage` is a number from 0 to 1; a list of numbers gives an array. Fewer than `min_samples` values give
+    null; NaN is the largest. The result has the column's kind, or is an array of it. The error is exceeded in at
+    most one of fifty windows; it is zero while a window has few values. A partial has at most about 3 k samples of
+    8 bytes, with k = (2.3 `accuracy`)^1.11: 10 KB for an accuracy of 100. The samples are chosen at random, so
+    results may differ within the error if a task is repeated. Not invertible: 4 combines a window on average, 2
+    sqrt(n) at worst. Integers beyond 2^53 are rounded to doubles. Needs `datasketches`, in the extra `sketches`, or
+    raises MissingRequirement. Raises InvalidType for a column that is not of integers, floats, dates or times,
+    InvalidValue for an argument out of range. Reference: Spark's `approx_percentile`.
 
     >>> approx_percentile("x", 0.5, 100).label
     'approx_percentile(x, 0.5)'
     """
-    shares, returns = _shares(percentage, "{kind}")
+    asked = _asked(percentage, min_samples, "{kind}")
     if not isinstance(accuracy, int) or isinstance(accuracy, bool) or not 1 <= accuracy <= 10_000:
         raise InvalidValue(f"`accuracy` must be an integer from 1 to 10,000; got {excerpt(accuracy)}.")
     label = f"approx_percentile({column}, {_shown(percentage)})"
-    return Bound(partial(_sampled, label, shares, returns, accuracy), (column,), label).where(where)
+    return Bound(partial(_sampled, label, asked, accuracy), (column,), label).where(where)
 
 
 def percentile_relative(
@@ -88,36 +114,56 @@ def percentile_relative(
     error: float = 0.01,
     *,
     between: tuple[float, float] | None = None,
+    min_samples: int = 1,
     where: Condition = None,
 ) -> Bound:
     """The percentile of `column` within a relative error: at most `error` times the value at that rank.
 
     `percentage` is a number from 0 to 1; a list of numbers gives an array. The result is near the value at rank
-    floor(p (n - 1)), counted from 0; NaN is the largest. No value gives null. Returns double, or array<double>.
-    Invertible: 2 combines a window. A partial is a table of the bins that have values, 16 bytes each, at most 36,000
-    bins for 1 %. With `between=(low, high)`, both positive, it is an array of all bins from low to high, 8 bytes each:
-    faster if most bins are filled. At 1 % there are 349 bins per factor of 1,000. A percentile outside is returned as
-    `low` or `high`. Raises InvalidType for a column that is not numeric, InvalidValue for an argument out of range.
-    Reference: numpy's `numpy.quantile(method="lower")`.
+    floor(p (n - 1)), counted from 0; NaN is the largest. Fewer than `min_samples` values give null. Returns double,
+    or array<double>. Invertible: 2 combines a window. A partial is a table of the bins that have values, 16 bytes
+    each, at most 36,000 bins for 1 %. With `between=(low, high)`, both positive, it is an array of all bins from
+    low to high, 8 bytes each: faster if most bins are filled. At 1 % there are 349 bins per factor of 1,000. A
+    percentile outside is returned as `low` or `high`. Raises InvalidType for a column that is not numeric,
+    InvalidValue for an argument out of range. Reference: numpy's `numpy.quantile(method="lower")`.
 
     >>> percentile_relative("x", 0.99, between=(1, 1e6)).resolve(("double",)).partial
     'counts binary(5552)'
     """
-    shares, returns = _shares(percentage)
+    asked = _asked(percentage, min_samples)
     known = isinstance(error, (int, float)) and not isinstance(error, bool)
     if not (known and _FINEST <= error < 1):
         raise InvalidValue(f"`error` must be at least {_FINEST}, and less than 1; got {excerpt(error)}.")
     label = f"percentile_relative({column}, {_shown(percentage)})"
     bins = _Bins(error)
     if between is None:
-        source = partial(_sparse, label, shares, returns, bins)
+        source = partial(_sparse, label, asked, bins)
     else:
-        source = partial(_dense, label, shares, returns, bins, *_checked_range(bins, between))
+        source = partial(_dense, label, asked, bins, *_checked_range(bins, between))
     return Bound(source, (column,), label).where(where)
 
 
-def _shares(percentage: Share, kind: str = "double") -> tuple[tuple[float, ...], str]:
-    """Return the percentages, and the kind of the result."""
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked for: percentages, the kind of the result, and how many values it needs."""
+
+    shares: tuple[float, ...]
+    returns: str
+    least: int
+
+    def results(self, columns: list[Array], few: Array) -> Array:
+        """Return the result from one column per percentage; null for windows with few values."""
+        if not self.returns.startswith("array<"):
+            return shown(columns[0], few)
+        grid = np.column_stack(columns)
+        parts = np.empty(len(grid), object)
+        for at, (row, nothing) in enumerate(zip(grid, few.tolist(), strict=True)):
+            parts[at] = None if nothing else row
+        return parts
+
+
+def _asked(percentage: Share, least: int, kind: str = "double") -> _Asked:
+    """Return what is asked for. Raises InvalidValue."""
     several = isinstance(percentage, Sequence) and not isinstance(percentage, str)
     shares: tuple[Any, ...] = tuple(percentage) if several else (percentage,)  # type: ignore[arg-type]
     for share in shares:
@@ -125,22 +171,11 @@ def _shares(percentage: Share, kind: str = "double") -> tuple[tuple[float, ...],
             raise InvalidValue(f"a percentage must be a number from 0 to 1; got {excerpt(share)}. 0.99 is 99 %.")
     if not shares:
         raise InvalidValue("give one percentage at least, such as 0.5; got an empty list.")
-    return tuple(map(float, shares)), f"array<{kind}>" if several else kind
+    return _Asked(tuple(map(float, shares)), f"array<{kind}>" if several else kind, checked_samples(least))
 
 
 def _shown(percentage: Share) -> str:
     return str(percentage if isinstance(percentage, (int, float)) else list(percentage))
-
-
-def _results(columns: list[Array], empty: Array, returns: str) -> Array:
-    """Return the result from one column per percentage; null for empty windows."""
-    if not returns.startswith("array<"):
-        return shown(columns[0], empty)
-    grid = np.column_stack(columns)
-    parts = np.empty(len(grid), object)
-    for at, (row, nothing) in enumerate(zip(grid, empty.tolist(), strict=True)):
-        parts[at] = None if nothing else row
-    return parts
 
 
 def _at(tables: Tables, ranks: Array) -> Array:
@@ -155,40 +190,54 @@ def _at(tables: Tables, ranks: Array) -> Array:
 # Exact
 
 
-def _exact(label: str, column: str, shares: tuple[float, ...], returns: str, limit: int | None) -> Bound:
+def _exact(label: str, column: str, lower: Lower, returns: str, limit: int | None) -> Bound:
     limits = Limit(label, "every value", checked_limit(limit))
-    return counted(label, column, limits, NUMBERS, AS_NUMBER, partial(_interpolated, shares, returns), returns)
+    return counted(label, column, limits, NUMBERS, AS_NUMBER, lower, returns)
 
 
-def _interpolated(shares: tuple[float, ...], returns: str, items: Items, tables: Tables) -> Array:
+def _interpolated(asked: _Asked, how: Interpolation, items: Items, tables: Tables) -> Array:
     totals = tables.totals()
     if not len(tables.cells):
-        return _results([np.zeros(tables.count)] * len(shares), totals == 0, returns)
+        return asked.results([np.zeros(tables.count)] * len(asked.shares), totals < asked.least)
     values = items.values(tables.numbers, tables.texts).astype(np.float64)
     columns = []
-    for share in shares:
-        position = np.maximum(totals - 1, 0) * share
+    for share in asked.shares:
+        position = _MOVED[how](np.maximum(totals - 1, 0) * share)
         lower, upper = np.floor(position), np.ceil(position)
         below, above = (values[_at(tables, rank.astype(np.int64))] for rank in (lower, upper))
         with np.errstate(all="ignore"):
             between = (upper - position) * below + (position - lower) * above
         columns.append(np.where((lower == upper) | (below == above), below, between))
-    return _results(columns, totals == 0, returns)
+    return asked.results(columns, totals < asked.least)
+
+
+def _middle(position: Array) -> Array:
+    return (np.floor(position) + np.ceil(position)) / 2
+
+
+_MOVED: dict[str, Callable[[Array], Array]] = {
+    "linear": np.asarray,
+    "lower": np.floor,
+    "higher": np.ceil,
+    "nearest": np.rint,
+    "midpoint": _middle,
+}
+"""Where between two ranks each interpolation goes; there it is linear."""
 
 
 # Within an error of rank
 
 
-def _sampled(label: str, shares: tuple[float, ...], returns: str, accuracy: int, kind: str) -> Aggregate:
+def _sampled(label: str, asked: _Asked, accuracy: int, kind: str) -> Aggregate:
     require(label, _SAMPLED, kind, AS_NUMBER)
     check_installed(label)
     return Aggregate(
         constant(b""),
         Gathered(partial(gathered, samples_for(accuracy))),
         Merged(f"samples of {kind} {samples_for(accuracy)}"),
-        lower=partial(_ranked, shares, returns, kind),
+        lower=partial(_ranked, asked, kind),
         partial="samples binary",
-        returns=returns.replace("{kind}", kind),
+        returns=asked.returns.replace("{kind}", kind),
         columns=True,
         view="limbs",
         approximate=True,
@@ -197,13 +246,13 @@ def _sampled(label: str, shares: tuple[float, ...], returns: str, accuracy: int,
     )
 
 
-def _ranked(shares: tuple[float, ...], returns: str, kind: str, partials: Array) -> Array:
-    empty, found = quantiles(partials.ravel(), shares)
+def _ranked(asked: _Asked, kind: str, partials: Array) -> Array:
+    few, found = quantiles(partials.ravel(), asked.shares, asked.least)
     if kind not in FLOATS:
         # The largest int64 is not a double, and the next double is out of range.
         found = np.minimum(np.rint(found), np.nextafter(2.0**63, 0))
     typed = found.astype(numpy_type(kind) if kind in (*INTEGERS, *FLOATS) else np.int64)
-    return _results(list(typed.T), empty, returns).reshape(partials.shape)
+    return asked.results(list(typed.T), few).reshape(partials.shape)
 
 
 # Within a relative error
@@ -230,7 +279,7 @@ class _Bins:
         return np.minimum(middles, np.finfo(np.float64).max)
 
 
-def _sparse(label: str, shares: tuple[float, ...], returns: str, bins: _Bins, kind: str) -> Aggregate:
+def _sparse(label: str, asked: _Asked, bins: _Bins, kind: str) -> Aggregate:
     require(label, NUMBERS, kind, AS_NUMBER)
     joined = Joined(Layout(1), f"bins {bins.error!r}")
     return Aggregate(
@@ -238,9 +287,9 @@ def _sparse(label: str, shares: tuple[float, ...], returns: str, bins: _Bins, ki
         Gathered(partial(_binned, joined, bins, kind)),
         joined,
         joined.inverse,
-        partial(lowered, joined.layout, None, Tables.sizes, partial(_of_bins, shares, returns, bins)),
+        partial(lowered, joined.layout, None, Tables.sizes, partial(_of_bins, asked, bins)),
         partial="bins binary",
-        returns=returns,
+        returns=asked.returns,
         columns=True,
         view="limbs",
         meanings=(joined.meaning,),
@@ -261,16 +310,16 @@ def _signed(bins: _Bins, values: Array) -> Array:
     return np.where(values < 0, -own, own)
 
 
-def _of_bins(shares: tuple[float, ...], returns: str, bins: _Bins, tables: Tables) -> Array:
+def _of_bins(asked: _Asked, bins: _Bins, tables: Tables) -> Array:
     totals, (number,) = tables.totals(), tables.numbers
     size = np.abs(number)
     finite = bins.value(np.where((size == 0) | (size >= _INFINITE), 0, size - _OFFSET))
     special = np.where(size == _ZERO, 0.0, np.where(size == _NAN, np.nan, np.inf))
     values = np.sign(number) * np.where((size == _ZERO) | (size >= _INFINITE), special, finite)
     if not len(values):
-        return _results([np.zeros(tables.count)] * len(shares), totals == 0, returns)
-    ranks = [np.floor(np.maximum(totals - 1, 0) * share).astype(np.int64) for share in shares]
-    return _results([values[_at(tables, rank)] for rank in ranks], totals == 0, returns)
+        return asked.results([np.zeros(tables.count)] * len(asked.shares), totals < asked.least)
+    ranks = [np.floor(np.maximum(totals - 1, 0) * share).astype(np.int64) for share in asked.shares]
+    return asked.results([values[_at(tables, rank)] for rank in ranks], totals < asked.least)
 
 
 def _checked_range(bins: _Bins, between: tuple[float, float]) -> tuple[float, float]:
@@ -289,9 +338,7 @@ def _checked_range(bins: _Bins, between: tuple[float, float]) -> tuple[float, fl
     return float(low), float(high)
 
 
-def _dense(
-    label: str, shares: tuple[float, ...], returns: str, bins: _Bins, low: float, high: float, kind: str
-) -> Aggregate:
+def _dense(label: str, asked: _Asked, bins: _Bins, low: float, high: float, kind: str) -> Aggregate:
     require(label, NUMBERS, kind, AS_NUMBER)
     first, last = bins.number(np.array([low, high])).tolist()
     # One more bin at either end, for values outside.
@@ -300,8 +347,8 @@ def _dense(
         width,
         f"bins {bins.error!r} from {low!r} to {high!r}",
         partial(_placed, bins, kind, low, high, first, width),
-        partial(_of_counts, shares, returns, bins, low, high, first),
-        returns,
+        partial(_of_counts, asked, bins, low, high, first),
+        asked.returns,
     )
 
 
@@ -315,15 +362,13 @@ def _placed(
     return tallied(starts, places, width)
 
 
-def _of_counts(
-    shares: tuple[float, ...], returns: str, bins: _Bins, low: float, high: float, first: int, partials: Array
-) -> Array:
+def _of_counts(asked: _Asked, bins: _Bins, low: float, high: float, first: int, partials: Array) -> Array:
     running = np.cumsum(unpacked(partials, np.int64), axis=-1)
     totals = running[..., -1]
     middles = np.clip(bins.value(np.arange(running.shape[-1]) + (first - 1)), low, high)
     middles[0], middles[-1] = low, high
     columns = []
-    for share in shares:
+    for share in asked.shares:
         rank = np.floor(np.maximum(totals - 1, 0) * share).astype(np.int64)
         columns.append(middles[np.minimum((running <= rank[..., None]).sum(axis=-1), len(middles) - 1)].ravel())
-    return _results(columns, (totals == 0).ravel(), returns).reshape(partials.shape)
+    return asked.results(columns, (totals < asked.least).ravel()).reshape(partials.shape)

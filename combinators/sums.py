@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from combinators._common import AS_NUMBER, NUMBERS, Array, constant, require, shown
+from combinators._common import AS_NUMBER, NUMBERS, Array, constant, enough, require, shown
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Fieldwise, Input, fieldwise
 from slicing.aggregates.fields import FLOATS, decimal_of
 from slicing.errors import InvalidValue, ResultOverflow
@@ -31,35 +31,37 @@ _MAX_DIGITS = 38
 _ROOMY = Context(prec=80)
 
 
-def sum(column: Input, *, overflow: Overflow = _ERROR, where: Condition = None) -> Bound:
+def sum(column: Input, *, overflow: Overflow = _ERROR, min_samples: int = 1, where: Condition = None) -> Bound:
     """The sum of the values of `column`.
 
-    No value gives null. Integers give bigint, float and double give double, decimal(p,s) gives decimal(p+10,s) with at
-    most 38 digits. Integers and decimals are exact and invertible: 2 combines a window; floats are not inverted: 4 on
-    average, 2 sqrt(n) at worst. A sum that exceeds the result type raises ResultOverflow, or gives null with
-    `overflow="null"`. This option is not part of the state: a running query may change it. Raises InvalidType for a
-    column that is not numeric, InvalidValue for another `overflow`. Reference: Spark's `sum` in ANSI mode.
+    Fewer than `min_samples` values give null. Integers give bigint, float and double give double, decimal(p,s)
+    gives decimal(p+10,s) with at most 38 digits. Integers and decimals are exact and invertible: 2 combines a
+    window; floats are not inverted: 4 on average, 2 sqrt(n) at worst. A sum that exceeds the result type raises
+    ResultOverflow, or gives null with `overflow="null"`. This option is not part of the state: a running query may
+    change it. Raises InvalidType for a column that is not numeric, InvalidValue for another `overflow`. Reference:
+    Spark's `sum` in ANSI mode.
 
     >>> [sum("x").resolve((kind,)).returns for kind in ("tinyint", "float", "decimal(10,2)", "decimal(38,4)")]
     ['bigint', 'double', 'decimal(20,2)', 'decimal(38,4)']
     """
     label = f"sum({column})"
-    return Bound(partial(_sum_of, label, _checked(overflow)), (column,), label).where(where)
+    return enough(Bound(partial(_sum_of, label, _checked(overflow)), (column,), label), min_samples).where(where)
 
 
-def mean(column: Input, *, overflow: Overflow = _ERROR, where: Condition = None) -> Bound:
+def mean(column: Input, *, overflow: Overflow = _ERROR, min_samples: int = 1, where: Condition = None) -> Bound:
     """The arithmetic mean of the values of `column`.
 
-    No value gives null. Integers, float and double give double, decimal(p,s) gives decimal(p+4,s+4), both at most 38,
-    rounded half up. Integers are summed exactly and divided once: the mean is within 2 ulp of the true one, even if
-    their sum exceeds bigint. Cost and errors as for `sum`. Only a decimal mean can exceed its type; it is null then
-    with `overflow="null"`. Reference: Spark's `avg`, which adds integers as doubles.
+    Fewer than `min_samples` values give null. Integers, float and double give double, decimal(p,s) gives
+    decimal(p+4,s+4), both at most 38, rounded half up. Integers are summed exactly and divided once: the mean is
+    within 2 ulp of the true one, even if their sum exceeds bigint. Cost and errors as for `sum`. Only a decimal
+    mean can exceed its type; it is null then with `overflow="null"`. Reference: Spark's `avg`, which adds integers
+    as doubles.
 
     >>> [mean("x").resolve((kind,)).returns for kind in ("bigint", "decimal(10,2)", "decimal(38,36)")]
     ['double', 'decimal(14,6)', 'decimal(38,38)']
     """
     label = f"mean({column})"
-    return Bound(partial(_mean_of, label, _checked(overflow)), (column,), label).where(where)
+    return enough(Bound(partial(_mean_of, label, _checked(overflow)), (column,), label), min_samples).where(where)
 
 
 def _checked(overflow: Overflow) -> str:

@@ -63,7 +63,12 @@ def _plain_leaf(leaf: Any) -> Any:
 
 def listed(value: Any) -> Any:
     """Return a result with a tuple for each array that represents a list."""
-    return mapped(value, lambda leaf: tuple(leaf.tolist()) if isinstance(leaf, np.ndarray) and leaf.ndim else leaf)
+    return mapped(value, _listed_leaf)
+
+
+def _listed_leaf(leaf: Any) -> Any:
+    in_arrow = isinstance(leaf, pa.Array)
+    return tuple(leaf.tolist()) if in_arrow or (isinstance(leaf, np.ndarray) and leaf.ndim) else leaf
 
 
 def plain_items(value: Any) -> tuple[Any, ...]:
@@ -74,7 +79,9 @@ def plain_items(value: Any) -> tuple[Any, ...]:
 
 def alike(x: Any, y: Any) -> bool:
     """Return whether nested values are equal; NaN equals NaN."""
-    if isinstance(x, tuple) and isinstance(y, tuple):
+    if isinstance(x, dict) and isinstance(y, dict):
+        return x.keys() == y.keys() and all(alike(x[name], y[name]) for name in x)
+    if isinstance(x, (tuple, list)) and isinstance(y, (tuple, list)):
         return len(x) == len(y) and all(map(alike, x, y))
     both_nan = isinstance(x, FLOAT) and isinstance(y, FLOAT) and math.isnan(x) and math.isnan(y)
     return both_nan or bool(x == y)

@@ -101,7 +101,10 @@ def through(bound, kinds, records, tree):
         times = pa.array([time for time, *_ in some], pa.int64())
         codes, names = encode_keys(pa.table({"k0": pa.array([7] * len(some), pa.int64())}))
         columns = {EVENT_TIME: times}
-        columns |= {c: pa.array([row[1 + at] for row in some], arrow_type(kinds[at])) for at, c in enumerate("xy")}
+        kind_of = dict(zip(bound.columns, kinds, strict=False))
+        for at, column in enumerate("xy"):
+            if column in kind_of:
+                columns[column] = pa.array([row[1 + at] for row in some], arrow_type(kind_of[column]))
         given = [columns[name] for name in bound.columns]
         block = from_records(shape, FAMILY.slice_at(np.asarray(times)), codes, names, [given])
         assert memory(shape, block) > 0
@@ -126,8 +129,8 @@ def end(records, last, place):
     return min(tied, key=order, default=None)
 
 
-def listed(records):
-    known = [record for record in records if record[1] is not None]
+def listed(records, nulls=False):
+    known = [record for record in records if nulls or record[1] is not None]
     return [value for _, value, _ in sorted(known, key=lambda record: (record[0], order(record[1])))]
 
 
@@ -137,8 +140,8 @@ TRUTHS = {
     "min_by": lambda records: end(records, False, 2),
     "max_by": lambda records: end(records, True, 2),
     "collect_list": listed,
-    "first_n": lambda records: listed(records)[:3],
-    "last_n": lambda records: listed(records)[-3:],
+    "first_n": lambda records: listed(records, nulls=True)[:3],
+    "last_n": lambda records: listed(records, nulls=True)[-3:],
     "count_distinct": lambda records: len({*map(same, listed(records))}),
     "approx_count_distinct": lambda records: len({*map(same, listed(records))}),
 }
@@ -184,6 +187,74 @@ def test_laws_of_every_order(by):
     for combinator in (C.min_by, C.max_by):
         found = laws.check(combinator("x", "y"), records, kinds=(KIND, by), rounds=10)
         assert found is None, str(found)
+
+
+def by_place(place, last):
+    """The place of a record in an order by two columns; without the second, behind the others."""
+    return lambda record: (record[0], (record[place] is not None) == last, order(record[place]))
+
+
+def nearest(records, last):
+    """The value of the record at an end of event time and `by`; ties: the smaller value."""
+    place = by_place(2, last)
+    ends = sorted(map(place, records))
+    return min((r[1] for r in records if place(r) == ends[-1 if last else 0]), key=order, default=None)
+
+
+def by_both(records, last):
+    return [r[1] for r in sorted(records, key=lambda r: (*by_place(2, last)(r), order(r[1])))]
+
+
+def best(records, down):
+    """The values by `by`, null left out; ties: the smaller value first."""
+    known = sorted((r for r in records if r[2] is not None), key=lambda r: order(r[1]))
+    return [r[1] for r in sorted(known, key=lambda r: order(r[2]), reverse=down)]
+
+
+def known(records):
+    return [record for record in records if record[1] is not None]
+
+
+IN_ORDER = {
+    "last by": (C.last("x", by="y"), lambda records: nearest(records, True)),
+    "first by": (C.first("x", by="y"), lambda records: nearest(records, False)),
+    "last known": (C.last("x", ignore_nulls=True), lambda records: end(known(records), True, 0)),
+    "first known by": (C.first("x", by="y", ignore_nulls=True), lambda records: nearest(known(records), False)),
+    "last_n by": (C.last_n("x", 3, by="y"), lambda records: by_both(records, True)[-3:]),
+    "first_n by": (C.first_n("x", 3, by="y"), lambda records: by_both(records, False)[:3]),
+    "last_n known": (C.last_n("x", 3, ignore_nulls=True), lambda records: listed(records)[-3:]),
+    "last_n known by": (
+        C.last_n("x", 3, by="y", ignore_nulls=True),
+        lambda records: by_both(known(records), True)[-3:],
+    ),
+    "max_by": (C.max_by("x", "y", 3), lambda records: best(records, True)[:3]),
+    "min_by": (C.min_by("x", "y", 3), lambda records: best(records, False)[:3]),
+}
+
+
+@pytest.mark.parametrize(("by", "kind"), [("bigint", KIND), ("decimal(10,2)", "bigint"), ("double", "string")])
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_ends_of_two_orders(name, by, kind):
+    bound, truth = IN_ORDER[name]
+    records = drawn(kind, by)
+    kinds = tuple({"x": kind, "y": by}.get(column, "bigint") for column in bound.columns)
+    wanted = {window: truth(some) for window, some in held(records).items()}
+    assert through(bound, kinds, records, "three_layer") == wanted
+    of_law = [(r[1], *((r[0],) if EVENT_TIME in bound.columns else ()), r[2])[: len(kinds)] for r in records[:12]]
+    assert laws.check(bound, of_law, kinds=kinds, rounds=10) is None
+
+
+@pytest.mark.parametrize("down", [True, False])
+@pytest.mark.parametrize("kind", ["bigint", "decimal(10,2)", "timestamp"])
+def test_the_largest_values_with_another_column(kind, down):
+    records = [(time, by, value) for time, value, by in drawn("string", kind)]
+    bound = (C.largest if down else C.smallest)("x", 3, with_="y")
+    found = through(bound, (kind, "string"), records, "three_layer")
+    pairs = {w: [(r[0], r[2], r[1]) for r in some] for w, some in held(records).items()}
+    for window, some in pairs.items():
+        in_line = sorted((r for r in some if r[2] is not None), key=lambda r: order(r[1]))
+        in_line.sort(key=lambda r: r[2], reverse=down)
+        assert found[window] == [{"x": r[2], "y": r[1]} for r in in_line[:3]]
 
 
 def named(values):

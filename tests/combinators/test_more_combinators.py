@@ -168,6 +168,8 @@ REFERENCES = {
     "string_agg": lambda records: ",".join(in_order(records)) if records else None,
     "first_n": lambda records: in_order(records)[:3],
     "last_n": lambda records: in_order(records)[-3:],
+    "largest": lambda records: sorted((value for value, _ in records), key=order, reverse=True)[:3],
+    "smallest": lambda records: sorted((value for value, _ in records), key=order)[:3],
     "counter_rate": rate,
     "time_weighted_mean": weighted,
     "time_in_state": lasting,
@@ -240,6 +242,37 @@ def test_results_are_those_of_the_reference(entry, kind):
             assert near(found, wanted, tolerance), (group, found, wanted)
 
 
+@pytest.mark.parametrize("how", ["linear", "lower", "higher", "nearest", "midpoint"])
+def test_percentiles_between_two_values_are_those_of_numpy(how):
+    rng = random.Random(how)
+    groups = [[(rng.choice([1, 2, 7, 50]), 0) for _ in range(size)] for size in range(1, 25)]
+    shares = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0]
+    found = through(C.percentile("x", shares, interpolation=how), "int", groups)
+    wanted = [np.quantile([value for value, _ in group], shares, method=how).tolist() for group in groups]
+    assert near(found, wanted, 1e-12)
+
+
+NEEDS = [
+    name
+    for name in sorted(set(C.__all__))
+    if "min_samples" in inspect.signature(getattr(C, name), follow_wrapped=True).parameters
+]
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_fewer_values_than_needed_give_null(name):
+    """As `min_periods` of pandas: null, and from there on what the result is without."""
+    more = [0.5] if "percentile" in name else [EVENT_TIME] if name.startswith(("co", "regr")) else []
+    groups = [[(value * value, value) for value in range(size)] for size in range(8)]
+    bounds = [getattr(C, name)("x", *more, min_samples=least) for least in (1, 5)]
+    always, enough = (through(bound, "bigint", groups) for bound in bounds)
+    assert enough == [None] * 5 + always[5:]
+    assert None not in always[5:]
+    stored = [bound.resolve(kinds_of(bound, "bigint")) for bound in bounds]
+    assert stored[0].fields == stored[1].fields
+    assert stored[0].meanings == stored[1].meanings
+
+
 # Laws
 
 
@@ -260,7 +293,8 @@ def test_laws_that_are_tried_when_a_query_is_built(entry, kind, monkeypatch):
     monkeypatch.setattr(checks, "MOST_SECONDS", math.inf)
     bound = entry.of("x")
     kinds = kinds_of(bound, kind)
-    arrays = [pa.array(_law_samples(of), arrow_type(of)) for of in kinds]
+    null = (None,) if bound.resolve(kinds).nulls else ()
+    arrays = [pa.array((*_law_samples(of), *null), arrow_type(of)) for of in kinds]
     if not entry.approximate:
         found = broken_law(kernel(entry.name, bound.resolve(kinds)), arrays)
         assert found is None, str(found)
@@ -301,7 +335,7 @@ def test_kinds_without_meaning_are_refused(entry):
     bound = entry.of("x")
     for kind in [kind for kind in ("string", "boolean", "binary", "decimal(5,2)") if not entry.accepts(kind)]:
         with pytest.raises(
-            InvalidType, match=rf"`{entry.name}\(x.*\)` takes .*; got .*\. (Take a|Cast it|Choose or|Compute)"
+            InvalidType, match=rf"`{entry.name}\(x.*\)` takes .*; got .*\. (Take a|Cast it|Choose or|Compute|Order by)"
         ):
             bound.resolve(kinds_of(bound, kind))
 
@@ -357,6 +391,11 @@ WRONG = [
     (lambda: C.histogram("x", [0, math.nan]), "`edges` must be 2 to"),
     (lambda: C.histogram("x", "ab"), "`edges` must be 2 to"),
     (lambda: C.first_n("x", 0), "`n` must be an integer from 1"),
+    (lambda: C.max_by("x", "y", 0), "`k` must be an integer from 1"),
+    (lambda: C.largest("x", 2, with_=["a", "b.A"]), "`largest` have different names; got x, a, A"),
+    (lambda: C.mean("x", min_samples=0), "`min_samples` must be a positive integer"),
+    (lambda: C.median("x", min_samples=1.5), "`min_samples` must be a positive integer"),
+    (lambda: C.percentile("x", 0.5, interpolation="mid"), "`interpolation` must be one of linear, lower, "),
     (lambda: C.time_weighted_mean("x", "locf"), "`method` must be one of last, linear; got 'locf'"),
     (lambda: C.ewma("x", "0 seconds"), "`half_life` must be positive"),
     (lambda: C.struct(), "a struct needs at least one result"),
@@ -375,6 +414,7 @@ def test_arguments_out_of_range_are_refused(at):
     ("call", "message"),
     [
         (lambda: C.string_agg("x", 3), "`delimiter` must be text; got 3"),
+        (lambda: C.last_n("x", 3, ignore_nulls=1), "`ignore_nulls` is True or False; got 1"),
         (lambda: C.reduce("x", max), "`reduce` takes a function of two values"),
         (lambda: C.struct(a=3), "field `a` of a struct must be a combinator"),
         (lambda: C.sum("x", where=3), "`where` takes the name of a column of booleans, or a Column; got 3"),

@@ -28,7 +28,22 @@ RESULTS = [
     ),
     (C.max_by("x", "y"), ("int", "string"), "combinators.max_by", ["by string", "level tinyint", "value int"]),
     (C.collect_list("x"), (KIND, "bigint"), "timed struct<n:bigint,s:string> 1", ["timed binary"]),
-    (C.last_n("x", 3), ("array<int>", "bigint"), "last_n 3 array<int> 1", ["timed binary"]),
+    (C.last_n("x", 3, ignore_nulls=True), ("array<int>", "bigint"), "last_n 3 array<int> 1", ["timed binary"]),
+    (C.last_n("x", 3), ("array<int>", "bigint"), "last_n 3 array<int> or null by bigint 1", ["timed binary"]),
+    (
+        C.last("x", by="y"),
+        ("int", "bigint", "string"),
+        "combinators.max_by",
+        ["time bigint", "by string", "level tinyint", "value int"],
+    ),
+    (
+        C.first("x", ignore_nulls=True),
+        ("int", "bigint"),
+        "combinators.min_by of values",
+        ["time bigint", "level tinyint", "value int"],
+    ),
+    (C.max_by("x", "y", 3), ("string", "double"), "max_by 3 string or null by double 1", ["timed binary"]),
+    (C.largest("x", 3, with_="y"), ("int", "string"), "largest 3 struct<x:int,y:string> by int 1", ["timed binary"]),
 ]
 BYTES = {
     "bigint": (5, "028000000000000005"),
