@@ -13,6 +13,7 @@ from combinators.distinct import approx_count_distinct, count_distinct
 from combinators.ends import first, last, max_by, min_by
 from combinators.extremes import any_value, largest, max, min, smallest
 from combinators.frequent import histogram, mode, top_k
+from combinators.keyed import by
 from combinators.logic import bool_and, bool_or, count_if
 from combinators.moments import kurtosis, skewness, stddev, stddev_pop, variance, variance_pop
 from combinators.own import reduce, struct
@@ -45,6 +46,7 @@ __all__ = [
     "avg",
     "bool_and",
     "bool_or",
+    "by",
     "collect_list",
     "collect_set",
     "corr",
@@ -115,6 +117,21 @@ _MEANT = {
     "last_value": 'It is `C.last("x")`.',
     "arg_max": 'It is `C.max_by("x", "by")`.',
     "arg_min": 'It is `C.min_by("x", "by")`.',
+    "quantile_cont": 'It is `C.percentile("x", 0.5)`.',
+    "quantile_disc": 'It is `C.percentile("x", 0.5, interpolation="lower")`.',
+    "percentile_cont": 'It is `C.percentile("x", 0.5)`.',
+    "percentile_disc": 'It is `C.percentile("x", 0.5, interpolation="lower")`.',
+    "nlargest": 'It is `C.largest("x", 3)`.',
+    "nsmallest": 'It is `C.smallest("x", 3)`.',
+    "topk": 'The largest values are `C.largest("x", 3)`, the most frequent ones `C.top_k("x", 3)`.',
+    "approx_top_k": 'It is `C.top_k("x", 3, exact=False)`.',
+    "head": 'It is `C.first_n("x", 3)`.',
+    "tail": 'It is `C.last_n("x", 3)`.',
+    "map_agg": 'A result for each key is `C.by("key", C.last("x"), limit=100)`.',
+    "value_counts": 'It is `C.by("x", C.count(), limit=100)`; the most frequent values are `C.top_k("x", 3)`.',
+    "n_unique": 'It is `C.count_distinct("x")`; of many values, `C.approx_count_distinct("x")`.',
+    "len": "It is `C.count()`.",
+    "implode": 'It is `C.collect_list("x")`.',
     "list": 'It is `C.collect_list("x")`.',
     "set": 'It is `C.collect_set("x")`.',
     "lag": 'A window has all its records: `C.last_n("x", 2)` has the last two values, `C.delta("x")` their difference.',

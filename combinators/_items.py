@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from combinators._common import Array
-from slicing.aggregates.fields import FLOATS, arrow_type, decimal_of, is_nested, numpy_type
+from slicing.aggregates.arrow import column_to_arrow
+from slicing.aggregates.fields import FLOATS, Field, arrow_type, decimal_of, is_nested, numpy_type
 from slicing.aggregates.ordered_bytes import decoded, encoded, floats, ordered_bits
 
 _TEXT = ("string", "binary")
@@ -107,6 +108,20 @@ def as_doubles(kind: str, value: Any) -> Array:
             signed[twice] = exact.cast(pa.string()).cast(pa.float64()).to_numpy()
         return signed
     return np.ma.getdata(value).ravel().astype(np.float64)
+
+
+def in_arrow(kind: str, value: Any, label: str) -> pa.Array:
+    """Return a column in the form of `view="limbs"`, masked where it is null, in Arrow."""
+    items, null = Items(kind, equal_zeros=False), mask_of(value)
+    if is_nested(kind):
+        return decoded(items.data(value), arrow_type(kind))
+    values = np.ma.getdata(value) if items.varied else items.values(items.numbers(value), None)
+    return column_to_arrow(np.ma.MaskedArray(values, null), Field("value", kind), label)
+
+
+def mask_of(value: Any) -> Array:
+    """Return where a column in the form of `view="limbs"` is null."""
+    return np.ma.getmaskarray(value[0] if isinstance(value, tuple) else value).ravel()
 
 
 def ranked(texts: pa.Array) -> tuple[Array, pa.Array]:

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from combinators._common import CARRIED, NUMBERS, Array, constant, require, shown
 from combinators._counted import lowered
-from combinators._items import Items, ranked
+from combinators._items import Items, in_arrow, mask_of, ranked
 from combinators._tables import Joined, Layout, Tables, lists
 from slicing.aggregates.aggregate import Aggregate, Gathered
 from slicing.aggregates.arrow import column_to_arrow
-from slicing.aggregates.fields import Field, arrow_type, is_nested
-from slicing.aggregates.ordered_bytes import decoded, encoded
+from slicing.aggregates.fields import Field, arrow_type
+from slicing.aggregates.ordered_bytes import encoded
 from slicing.errors import InvalidValue, excerpt
 
 ORDERING = ("boolean", *NUMBERS, "date", "timestamp", "timestamp_ntz")
@@ -85,7 +85,7 @@ class Ordered:
 
     def tables(self, starts: Array, value: Any, *orders: Any) -> Tables:
         """Return the rows of runs of records, not folded; run g has those from `starts[g]` up to the next start."""
-        null, items = _mask(value), self.items
+        null, items = mask_of(value), self.items
         if items.varied:
             filler = "" if self.value == "string" else b"" if self.value == "binary" else _NULL_BYTES
             ranks, texts = items.texts(np.where(null, filler, np.ma.getdata(value)))
@@ -103,12 +103,12 @@ class Ordered:
         ]
         level = [np.where(null, _NULL, _VALUE)] if self.nulls else []
         values = (np.where(null, 0, column) for column in numbers) if texts is None else numbers
-        left_out = _mask(orders[0]) if self.skips else np.zeros(count, dtype=bool)
+        left_out = mask_of(orders[0]) if self.skips else np.zeros(count, dtype=bool)
         kept = np.flatnonzero(~left_out if self.nulls else ~(left_out | null))
         return Tables(len(starts), cells, (*placed, *level, *values), np.ones(count, np.int64), texts).take(kept)
 
     def _placed(self, kind: str, order: Any) -> list[Array]:
-        null = _mask(order)
+        null = mask_of(order)
         last = _INT64.min if self.last else _INT64.max
         numbers = Items(kind, equal_zeros=False).numbers(order)
         return [np.where(null, last, ~column if self.down else column) for column in numbers]
@@ -132,7 +132,7 @@ def gathered(ordered: Ordered, joined: Joined, starts: Array, value: Any, *order
 def beside(ordered: Ordered, kinds: tuple[str, ...], joined: Joined, starts: Array, *columns: Any) -> Array:
     """Return the partials of runs of records that carry their columns as a struct, ordered by the first."""
     names = [field.name for field in arrow_type(ordered.value)]
-    arrays = [_in_arrow(kind, column, ordered.label) for kind, column in zip(kinds, columns, strict=True)]
+    arrays = [in_arrow(kind, column, ordered.label) for kind, column in zip(kinds, columns, strict=True)]
     ranks, texts = ranked(encoded(pa.StructArray.from_arrays(arrays, names)))
     null = np.zeros(len(ranks), dtype=bool)
     return joined.written(ordered.rows(starts, null, (ranks,), texts, columns[:1]))
@@ -143,19 +143,6 @@ def checked_count(name: str, n: int) -> int:
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= _MOST:
         raise InvalidValue(f"`{name}` must be an integer from 1 to {_MOST:,}; got {excerpt(n)}.")
     return n
-
-
-def _mask(value: Any) -> Array:
-    return np.ma.getmaskarray(value[0] if isinstance(value, tuple) else value).ravel()
-
-
-def _in_arrow(kind: str, value: Any, label: str) -> pa.Array:
-    """Return a column in the form of `view="limbs"` in Arrow."""
-    items, null = Items(kind, equal_zeros=False), _mask(value)
-    if is_nested(kind):
-        return decoded(items.data(value), arrow_type(kind))
-    values = np.ma.getdata(value) if items.varied else items.values(items.numbers(value), None)
-    return column_to_arrow(shown(values, null), Field("value", kind), label)
 
 
 def _earliest(n: int, tables: Tables) -> Tables:

@@ -23,7 +23,7 @@ from combinators._items import Items, ranked
 from slicing.aggregates.aggregate import Growth
 from slicing.errors import RowFailure, TooLarge
 
-_ROOM = 2
+ROOM = 2
 """A partial may hold up to this many times the limit: a moving window holds new records and records about to leave."""
 
 
@@ -190,7 +190,7 @@ class Joined:
         if self.reduced is not None:
             tables = self.reduced(tables)
         if self.limit is not None:
-            self.limit.check(self.measure(tables), _ROOM)
+            self.limit.check(self.measure(tables), ROOM)
         return self.layout.write(tables)
 
 

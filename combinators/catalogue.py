@@ -154,7 +154,7 @@ MORE = (
 """Combinators that take more than columns, or whose results Spark does not define or does not have. `ohlc`, `reduce`
 and `struct` are not here: they are made of other combinators, or of a user's function."""
 
-COMPOSED = {"ohlc": "TimescaleDB", "reduce": "functools.reduce", "struct": "struct"}
+COMPOSED = {"by": "result", "ohlc": "TimescaleDB", "reduce": "functools.reduce", "struct": "struct"}
 """The combinators made of others or of a user's function, with their references."""
 
 _SAMPLES: dict[str, tuple[Any, ...]] = {

@@ -14,6 +14,7 @@ from slicing.aggregates.fields import (
     Field,
     arrow_type,
     element_of,
+    entry_of,
     members_of,
 )
 from slicing.errors import InvalidType, RowFailure, excerpt, shortened
@@ -50,6 +51,8 @@ def column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
         if mask is not None:
             data = data.copy()
             data[mask] = None
+        if entry_of(field.kind) and any(isinstance(item, pa.Array) for item in data.tolist()):
+            return _maps_to_arrow(data.tolist())
         if element_of(field.kind):
             return _lists_to_arrow(data.tolist(), field, label)
         return objects_to_arrow(data, field, label)
@@ -91,6 +94,16 @@ def _lists_to_arrow(items: list[Any], field: Field, label: str) -> pa.Array:
         flat = _flat_to_arrow(known, Field(field.name, element), label)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
     return pa.ListArray.from_arrays(offsets, flat, mask=pa.array(null) if null.any() else None)
+
+
+def _maps_to_arrow(items: list[Any]) -> pa.Array:
+    """Return an Arrow array of maps; an item is an Arrow array of its entries, keys and values, or None."""
+    known = [item for item in items if item is not None]
+    keys, values = pa.concat_arrays(known).flatten()
+    sizes = [None if item is None else len(item) for item in items]
+    ends = np.cumsum([size or 0 for size in sizes])
+    offsets = pa.array(np.append(0, ends), pa.int32(), mask=np.array([*(size is None for size in sizes), False]))
+    return pa.MapArray.from_arrays(offsets, keys, values)
 
 
 def _flat_to_arrow(pieces: list[Any], field: Field, label: str) -> pa.Array:

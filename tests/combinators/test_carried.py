@@ -26,7 +26,7 @@ from slicing.content.block import Shape, encode_keys
 from slicing.content.codec import decode, encode
 from slicing.content.folding import fold, from_records
 from slicing.content.sizes import memory, row_sizes
-from slicing.errors import InvalidType
+from slicing.errors import InvalidType, InvalidValue, RowFailure, TooLarge
 
 ENTRIES = [entry for entry in (*CATALOGUE, *MORE) if ANY_NESTED in entry.kinds]
 KIND = "struct<n:bigint,s:string>"
@@ -105,6 +105,8 @@ def through(bound, kinds, records, tree):
         for at, column in enumerate("xy"):
             if column in kind_of:
                 columns[column] = pa.array([row[1 + at] for row in some], arrow_type(kind_of[column]))
+        if "positive" in bound.columns:
+            columns["positive"] = pa.array([row[2] is not None and row[2] > 0 for row in some])
         given = [columns[name] for name in bound.columns]
         block = from_records(shape, FAMILY.slice_at(np.asarray(times)), codes, names, [given])
         assert memory(shape, block) > 0
@@ -255,6 +257,69 @@ def test_the_largest_values_with_another_column(kind, down):
         in_line = sorted((r for r in some if r[2] is not None), key=lambda r: order(r[1]))
         in_line.sort(key=lambda r: r[2], reverse=down)
         assert found[window] == [{"x": r[2], "y": r[1]} for r in in_line[:3]]
+
+
+def sum_of(values):
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+INNER = {
+    "count": (C.count(), lambda some: len(some)),
+    "sum": (C.sum("y"), lambda some: sum_of([r[2] for r in some])),
+    "max": (C.max("y"), lambda some: max((r[2] for r in some if r[2] is not None), default=None)),
+    "last": (C.last("y"), lambda some: end([(r[0], r[2]) for r in some], True, 0)),
+    "collect": (C.collect_set("y", limit=9), lambda some: sorted({r[2] for r in some if r[2] is not None})),
+    "positive": (C.count(where="positive"), lambda some: sum(r[2] is not None and r[2] > 0 for r in some)),
+}
+
+
+@pytest.mark.parametrize("kind", ["string", "double", "decimal(10,2)"])
+@pytest.mark.parametrize("name", INNER)
+def test_a_result_for_each_value_of_a_second_key(name, kind):
+    inner, truth = INNER[name]
+    values = {"string": ["b", "a\0", "", None], "double": [0.0, -0.0, 2.5, None]}.get(kind, ORDERS.get(kind))
+    rng = random.Random(kind)
+    records = [(rng.randrange(120), rng.choice(values), rng.choice([3, -1, 7, None])) for _ in range(150)]
+    bound = C.by("x", inner, limit=5)
+    kinds = tuple({"x": kind, "y": "bigint", "positive": "boolean"}.get(column, "bigint") for column in bound.columns)
+    wanted = {}
+    for window, some in held(records).items():
+        keys = sorted({r[1] for r in some if r[1] is not None})
+        wanted[window] = [(key, truth([r for r in some if r[1] == key])) for key in keys]
+    trees = ["recompute", "three_layer"] + ["two_layer"] * (bound.resolve(kinds).invert is not None)
+    for tree in trees:
+        assert through(bound, kinds, records, tree) == wanted, tree
+    rows = {"x": 1, EVENT_TIME: 0, "y": 2}
+    of_law = [
+        tuple(r[2] is not None and r[2] > 0 if c == "positive" else r[rows[c]] for c in bound.columns)
+        for r in records[:12]
+    ]
+    assert laws.check(bound, of_law, kinds=kinds, rounds=10) is None
+
+
+def test_values_of_a_second_key_have_a_limit():
+    records = [(1, f"{at}", at) for at in range(4)] + [(1, "2", 5), (1, "3", 5)]
+    with pytest.raises(RowFailure, match=r"`by\(x, count\(\)\)` keeps a result for every value .* may be 2 ") as caught:
+        through(C.by("x", C.count(), limit=2), ("string",), records, "recompute")
+    assert caught.value.kind is TooLarge
+    found = through(C.by("x", C.count(), limit=3, full="frequent"), ("string",), records, "recompute")
+    assert found[0] == [("0", 1), ("2", 2), ("3", 2)]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: C.by("x", "y", limit=3), InvalidType, "`by` takes one result, for example"),
+        (lambda: C.by("x", C.struct(a=C.count()), limit=3), InvalidType, "write `by` for each"),
+        (lambda: C.by("x", C.count(), limit=0), InvalidValue, "`limit` must be a positive integer"),
+        (lambda: C.by("x", C.count(), limit=3, full="drop"), InvalidValue, "one of error, frequent; got 'drop'"),
+        (lambda: C.by("x", C.count(), limit=3).resolve(("array<int>",)), InvalidType, "takes a column of one of"),
+    ],
+)
+def test_second_keys_that_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 def named(values):

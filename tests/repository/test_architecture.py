@@ -174,8 +174,14 @@ ON_SPARK = ("slicing.spark", "slicing.cli")
 COMBINATORS_MAY_IMPORT = {
     "slicing.windows.time.durations",
     "slicing.aggregates.aggregate",
+    "slicing.aggregates.arrays",
+    "slicing.aggregates.arrow",
     "slicing.aggregates.fields",
     "slicing.aggregates.conversions",
+    # `by` runs an aggregate inside its own.
+    "slicing.aggregates.kernel",
+    "slicing.aggregates.kernels",
+    "slicing.content.folding",
     "slicing.column_names",
     "slicing.aggregates.ordered_bytes",
     "slicing.content.hashing",
