@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.results import flat_results
-from slicing.errors import InvalidValue, SlicingError
+from slicing.column_names import parts_of
+from slicing.errors import InvalidType, InvalidValue, SlicingError, excerpt
 from slicing.options import Asked
 from slicing.serving.levels import Cover, Levels, Range, Windows
 from slicing.serving.manifest import (
@@ -65,7 +66,11 @@ class Answer(Mapping[str, dict[str, Any] | None]):
         return self.as_of.watermark
 
     def __getitem__(self, window: str | Window) -> dict[str, Any] | None:
-        return self.values_of[repr(window) if isinstance(window, Window) else window]
+        name = repr(window) if isinstance(window, Window) else window
+        if name not in self.values_of:
+            there = ", ".join(self.values_of)
+            raise KeyError(f'an answer has values by window, {there}; got {excerpt(name)}. Write answer[window]["n"].')
+        return self.values_of[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.values_of)
@@ -113,6 +118,11 @@ class Reader:
     """
 
     def __init__(self, store: str | Store, definition: Served, *, feature_set: str | None = None):
+        if not hasattr(definition, "results"):
+            raise InvalidType(
+                f"a reader has the definition that is served; got {excerpt(definition)}. Give what `.define(...)` "
+                "returns."
+            )
         self._store, self._definition = store_of(store), definition
         self.feature_set = feature_set or feature_set_of(definition.windowed.keys)
         self._clock: Callable[[], int] = lambda: time.time_ns() // 1000
@@ -213,7 +223,7 @@ class Reader:
             if isinstance(windows, Mapping):
                 found = windows_of_call((), windows, long=True)
             else:
-                found = windows_of_call((windows,) if isinstance(windows, Window) else tuple(windows), {}, long=False)
+                found = windows_of_call(given if isinstance(given, tuple) else (given,), {}, long=False)
             known = self._others[given] = Windows(found, self._levels)
         return known
 
@@ -237,7 +247,8 @@ class Reader:
             if progress is None or progress.batch == NO_BATCH:
                 raise InvalidValue(
                     f"values are read of a feature set that `serve_to` has written, and the store has no "
-                    f"`{self.feature_set}`. Start the query that writes it, or name another one: `feature_set=...`."
+                    f"`{self.feature_set}`. Start the query that writes it, give the URL that `serve_to` has, or name "
+                    "another one: `feature_set=...`."
                 )
             manifest, values = (known.manifest, known.values) if known and same else self._checked(found.manifest)
             known = _Known((found.manifest, found.progress), manifest, values, progress)
@@ -248,13 +259,26 @@ class Reader:
         """Return a manifest, and the results by it. Raises InvalidValue unless this definition has written it."""
         stored = Manifest.read(text)
         named = dict(self._definition.results)
-        own = manifest_of(self._definition, {each.path: each.kinds for each in stored.results}, stored.keys)
+        keys = _keys(self._definition.windowed.keys, stored.keys)
+        own = manifest_of(self._definition, {each.path: each.kinds for each in stored.results}, keys)
         if own.digest != stored.digest:
             raise InvalidValue(
                 f"a reader has the definition that has written `{self.feature_set}`, and {difference(own, stored)}. "
                 "Read with that definition, or write this one under another name: `feature_set=...`."
             )
         return stored, values_of(named, stored.results)
+
+
+def _keys(own: Sequence[Any], stored: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """Return the stored keys if a definition has these, its own without their kinds otherwise.
+
+    Names may differ in case, and a path names its last part. A Column is taken for any name.
+    """
+    names = [parts_of(key)[-1].casefold() if isinstance(key, str) else None for key in own]
+    same = len(own) == len(stored) and all(
+        name in (None, known.casefold()) for name, (known, _) in zip(names, stored, strict=True)
+    )
+    return stored if same else [(str(key), "") for key in own]
 
 
 def _asks_alike(one: Progress, other: Progress, at: str | Instant) -> bool:
@@ -279,12 +303,15 @@ def manifest_of(definition: Served, kinds: Mapping[str, Sequence[str]], keys: Se
 
 def difference(own: Manifest, stored: Manifest) -> str:
     """Return how a definition differs from the stored one, as part of a message."""
+    if own.keys != stored.keys:
+        here, there = (", ".join(" ".join(key).strip() for key in of.keys) or "none" for of in (own, stored))
+        return f"its keys are {here}, the stored ones {there}"
     if own.levels != stored.levels and own.windows != stored.windows:
         return f"its slices are those of {own.windows}, the stored ones those of {stored.windows}"
-    here, there = ({each.path: each for each in of.results} for of in (own, stored))
-    for name in (*here, *there):
-        if here.get(name) != there.get(name):
-            where = "differs" if name in here and name in there else "is only here" if name in here else "is only there"
+    ours, theirs = ({each.path: each for each in of.results} for of in (own, stored))
+    for name in (*ours, *theirs):
+        if ours.get(name) != theirs.get(name):
+            where = "differs" if name in ours and name in theirs else f"is only {'here' if name in ours else 'there'}"
             return f"its result `{name}` {where}"
     return "the order of its results, or a time zone, differs"
 

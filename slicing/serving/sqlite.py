@@ -44,7 +44,7 @@ class SqliteStore:
     """The store of a URL such as "sqlite:///features.db", a path, or "sqlite:////var/features.db", an absolute path.
 
     Each thread has a connection. Readers do not wait for the writer, nor does it for them. Raises InvalidValue for a
-    URL without a path.
+    URL without a path, and for one into a folder that does not exist.
     """
 
     def __init__(self, url: str):
@@ -53,6 +53,12 @@ class SqliteStore:
             raise InvalidValue(
                 f'the URL of SQLite has a path, as "sqlite:///features.db" or "sqlite:////var/features.db"; got '
                 f"{excerpt(url)}. Write one of these."
+            )
+        folder = Path(self.path).resolve().parent
+        if not folder.is_dir():
+            raise InvalidValue(
+                f"a store of SQLite is a file in a folder that exists; {folder} does not. Make the folder, or write "
+                "another path: a relative one begins where the program was started."
             )
         self._of_thread = threading.local()
 

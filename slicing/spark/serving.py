@@ -203,7 +203,8 @@ class ServeTo:
 
 
 def _metadata(batch: DataFrame) -> dict[str, Any]:
-    found = batch.schema[SLICE].metadata.get(MANIFEST) if SLICE in batch.columns else None
+    whole = {SLICE, LEVEL, RECORDS} <= {*batch.columns}
+    found = batch.schema[SLICE].metadata.get(MANIFEST) if whole else None
     if not found:
         raise InvalidValue(
             f"`serve_to` writes the rows of `definition.serve(events)`; these have {', '.join(batch.columns)}. Give it "

@@ -320,6 +320,34 @@ def test_what_is_not_there_is_refused(tmp_path):
             Reader(other, card)
     with pytest.raises(InvalidType, match="a store is a URL, or has the methods"):
         Reader(7, card)
+    with pytest.raises(InvalidValue, match=r"a file in a folder that exists; /.*/none does not. Make the folder"):
+        Reader(f"sqlite:///{tmp_path}/none/features.db", card)
+    for given in ("user", group_by("user")):
+        with pytest.raises(InvalidType, match=r"the definition that is served; got .*user"):
+            Reader(url, given)
+
+
+def test_keys_are_those_of_the_stored_definition(tmp_path):
+    url = made(tmp_path, definition([hopping("10 minutes", "1 minute")], {"n": C.count()}), [])
+
+    def by(*keys):
+        return group_by(*keys).window(hopping("10 minutes", "1 minute"), time="ts").define(n=C.count())
+
+    for key in ("user", "USER", "`user`", "payment.user"):
+        assert Reader(url, by(key), feature_set="user").read("ada").watermark is None
+    for keys, told in ((("card",), "card"), (("user", "shop"), "user, shop"), ((), "none")):
+        with pytest.raises(InvalidValue, match=f"its keys are {told}, the stored ones user string"):
+            Reader(url, by(*keys), feature_set="user")
+
+
+def test_a_wrong_name_of_a_window_is_told_the_names(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    reader = Reader(made(tmp_path, card, []), card)
+    with pytest.raises(KeyError, match=r"by window, .*; got "):
+        reader.read("ada")["n"]
+    assert "n" not in reader.read("ada")
+    with pytest.raises(InvalidType, match="got '7 minutes'"):
+        reader.read("ada", windows="7 minutes")
 
 
 @pytest.mark.parametrize(

@@ -115,3 +115,5 @@ def test_what_cannot_be_served_is_refused_when_the_query_is_built(spark, tmp_pat
             serve_to(wrong)
     with pytest.raises(InvalidValue, match=r"`serve_to` writes the rows of `definition.serve\(events\)`"):
         serve_to(f"sqlite:///{tmp_path}/features.db")(spark.createDataFrame([(1,)], "n int"), 0)
+    with pytest.raises(InvalidValue, match=r"these have world, slice, n. Give it that stream as it is"):
+        serve_to(f"sqlite:///{tmp_path}/features.db")(CARD.serve(events).select("world", "slice", "n"), 0)
