@@ -27,7 +27,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .PHONY: help requirements venv test test-slow test-long test-site test-notebooks test-kafka test-postgres \
-	test-serving test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench soak docs docs-written docs-test docs-release clean
+	test-serving test-connect test-pipelines test-fraud test-examples test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench soak docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -89,6 +89,9 @@ test-pipelines: $(SERVERS) ## the template of a declarative pipeline, run twice
 test-fraud: $(SERVERS) ## the repository in examples/fraud, with Kafka and PostgreSQL
 	$(BIN)/python -m pytest -m servers -rs tests/servers/test_fraud.py $(ARGS)
 
+test-examples: $(SERVERS) ## the own tests of the repositories in examples, with a service, Chromium and scikit-learn
+	$(BIN)/python -m pytest -m "slow or not slow" -rs tests/servers/test_examples.py $(ARGS)
+
 # For these tables there are jars for one version of Spark each.
 test-delta: .venv-4.2/.stamp ## tables of Delta Lake at both ends of a query
 	$(call on,4.2) -m servers -rs tests/servers/test_tables.py $(ARGS)
@@ -96,7 +99,7 @@ test-delta: .venv-4.2/.stamp ## tables of Delta Lake at both ends of a query
 test-iceberg: .venv-4.1/.stamp ## tables of Apache Iceberg at both ends of a query
 	$(call on,4.1) -m servers -rs tests/servers/test_tables.py $(ARGS)
 
-test-servers: test-kafka test-postgres test-serving test-connect test-pipelines test-fraud test-delta test-iceberg ## all eight; what cannot be had is skipped, with the reason
+test-servers: test-kafka test-postgres test-serving test-connect test-pipelines test-fraud test-examples test-delta test-iceberg ## all nine; what cannot be had is skipped, with the reason
 
 # 4.0 is older than what the extra allows; it takes any protobuf since 5.28.
 .venv-%/.stamp: pyproject.toml | requirements

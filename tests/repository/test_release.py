@@ -4,6 +4,7 @@ import re
 import tomllib
 from datetime import date
 
+import pytest
 from rooms import ROOT
 
 import slicing
@@ -22,15 +23,17 @@ def test_the_changelog_has_the_day_of_the_version():
     assert days == sorted(days, reverse=True)
 
 
-def test_the_example_asks_for_this_version():
-    (ours,) = [
-        each
-        for each in tomllib.loads(text("examples/fraud/pyproject.toml"))["project"]["dependencies"]
-        if each.startswith("spark-slicing")
-    ]
-    extras, wanted = re.fullmatch(r"spark-slicing\[(.*)\]==(.*)\.\*", ours).groups()
-    assert slicing.__version__.startswith(f"{wanted}.")
-    assert set(extras.split(",")) <= set(tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"])
+@pytest.mark.parametrize("example", ["fraud", "serving"])
+def test_the_examples_ask_for_this_version(example):
+    project = tomllib.loads(text(f"examples/{example}/pyproject.toml"))["project"]
+    asked = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
+    ours = [each for some in asked for each in some if each.startswith("spark-slicing")]
+    assert ours
+    for each in ours:
+        extras, wanted = re.fullmatch(r"spark-slicing(?:\[(.*)\])?==(.*)\.\*", each).groups()
+        assert slicing.__version__.startswith(f"{wanted}.")
+        there = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+        assert set(filter(None, (extras or "").split(","))) <= set(there)
 
 
 def test_the_sdist_has_what_its_tests_import_and_read():

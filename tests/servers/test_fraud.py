@@ -1,63 +1,33 @@
-"""The repository in examples/fraud: its own tests, then the program with Kafka and PostgreSQL: `make test-fraud`."""
+"""The repository in examples/fraud: the program with Kafka and PostgreSQL: `make test-fraud`."""
 
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+from copies import PATIENCE, copied, environment, path
 from pyspark.sql import functions as F
-from rooms import ROOT
 
 from servers import maven
 from servers.kafka import CONNECTOR, broker
 from servers.postgres import postgres
 from servers.process import HOST, Unavailable, free_ports
 
-EXAMPLE = ROOT / "examples" / "fraud"
-PATIENCE = 300
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
 def copy(tmp_path):
     """The repository, copied as a team does."""
-    return Path(shutil.copytree(EXAMPLE, tmp_path / "fraud", ignore=shutil.ignore_patterns("__pycache__", ".*")))
-
-
-def environment(**more):
-    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC", "PYTHONPATH": path(), **more}
-
-
-def path(*more):
-    return os.pathsep.join([str(ROOT), *map(str, more), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-
-@pytest.mark.slow
-def test_its_own_tests_pass_in_a_copy(copy):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=copy, env=environment(), capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
-
-
-def test_its_readme_names_all_of_its_files(copy):
-    readme = (copy / "README.md").read_text(encoding="utf-8")
-    there = {str(each.relative_to(copy)) for each in copy.rglob("*") if each.is_file()}
-    unnamed = {"README.md", "pyproject.toml", "fraud/__init__.py", "tests/conftest.py"}
-    assert {each for each in there - unnamed if each not in readme} == set()
-
-
-# --- with servers ---------------------------------------------------------------------------------------------------
+    return copied("fraud", tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""The value of a card now: a stream writes slices, a service reads windows of them."""
