@@ -1,1 +1,1 @@
-"""Features of payment cards: Kafka in, PostgreSQL out."""
+"""Features of payment cards: one definition for the stream, for training and for the value now."""

@@ -1,20 +1,26 @@
-"""The features of a card: its payments of the last ten minutes up to the last seven days, in one query."""
+"""The features of a card: its payments of the last ten minutes up to the last seven days.
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+The stream, training and serving share this definition. It needs no Spark.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 import combinators as C
-from slicing import group_by, hopping, on_update, plausible
+from slicing import group_by, hopping
 
-PAYMENT = "card string, ts timestamp, amount double"
-LENGTHS = {"10m": "10 minutes", "1h": "1 hour", "6h": "6 hours", "1d": "1 day", "7d": "7 days"}
-ADVANCE = "1 minute"
-DELAY = "2 minutes"
+ADVANCE, TAIL = "1 minute", "1 hour"
+WINDOWS = {
+    "10m": hopping("10 minutes", ADVANCE),
+    "1h": hopping("1 hour", ADVANCE),
+    "6h": hopping("6 hours", ADVANCE),
+    "1d": hopping("1 day", ADVANCE, tail=TAIL),
+    "7d": hopping("7 days", ADVANCE, tail=TAIL),
+}
 
-card_features = (
+card = (
     group_by("card")
-    .window(**{name: hopping(length, advance=ADVANCE) for name, length in LENGTHS.items()}, time="ts")
-    .emit(on_update(latest_only=True))
+    .window(**WINDOWS, time="ts", long=True)
     .define(
         payments=C.count(),
         spent=C.sum("amount"),
@@ -22,15 +28,13 @@ card_features = (
         largest=C.max("amount"),
     )
 )
-"""A row for each card with new payments: `window_end`, and the columns `payments_10m`, ..., `largest_7d`."""
+"""Results of five windows. Amounts are decimals, so that sums do not depend on the order of payments."""
+
+RESULTS = [name for name, _ in card.results]
 
 
-def parsed(messages: DataFrame) -> DataFrame:
-    """Return the payments in messages of Kafka; a text that is no payment becomes one without card and time."""
-    payment = F.from_json(F.col("value").cast("string"), PAYMENT)
-    return messages.select(payment.alias("payment")).select("payment.*")
-
-
-def features(payments: DataFrame) -> DataFrame:
-    """Return the features of a stream of payments. A clock that is far ahead does not close all windows."""
-    return plausible(payments, "ts", ahead="5 minutes").withWatermark("ts", DELAY).transform(card_features)
+def vector(values: Mapping[str, Mapping[str, Any] | None]) -> list[float] | None:
+    """Return the input of the model: the results by window, 0 without payments; None if a window is unknown."""
+    if any(values[window] is None for window in WINDOWS):
+        return None
+    return [float(values[window][name] or 0) for window in WINDOWS for name in RESULTS]

@@ -1,6 +1,6 @@
-"""Run the stream: payments from a topic of Kafka, the newest features of each card in a table of PostgreSQL.
+"""Run the stream: payments from a topic of Kafka, slices of the features of each card in PostgreSQL.
 
-python -m fraud.job --kafka broker:9092 --database postgresql://... --checkpoint /checkpoints/fraud
+python -m fraud.job --kafka broker:9092 --store postgresql://... --checkpoint /checkpoints/fraud
 """
 
 from argparse import ArgumentParser, Namespace
@@ -8,9 +8,8 @@ from argparse import ArgumentParser, Namespace
 from prometheus_client import REGISTRY, start_http_server
 from pyspark.sql import SparkSession
 
-from fraud import table
-from fraud.features import features, parsed
-from slicing import ProgressListener, PrometheusCollector, configure
+from fraud.stream import parsed, slices
+from slicing import ProgressListener, PrometheusCollector, configure, serve_to
 
 
 def arguments() -> Namespace:
@@ -18,8 +17,7 @@ def arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--kafka", required=True, help="the brokers, host:port")
     parser.add_argument("--topic", default="payments")
-    parser.add_argument("--database", required=True, help="the address of PostgreSQL")
-    parser.add_argument("--table", default="card_features")
+    parser.add_argument("--store", required=True, help="the address of PostgreSQL")
     parser.add_argument("--checkpoint", required=True, help="a directory that outlives the program")
     parser.add_argument("--partitions", type=int, default=8, help="fixed for the life of the checkpoint")
     parser.add_argument("--records", type=int, default=1_000_000, help="at most so many in a micro-batch")
@@ -43,11 +41,11 @@ def main(given: Namespace) -> None:
         .option("maxOffsetsPerTrigger", given.records)
         .load()
     )
-    rows = features(parsed(messages))
-    table.create(given.database, given.table, rows.schema)
     query = (
-        rows.writeStream.queryName("card_features")
-        .foreachBatch(table.keep_newest(given.database, given.table))
+        slices(parsed(messages))
+        .writeStream.queryName("card_features")
+        .outputMode("update")
+        .foreachBatch(serve_to(given.store))
         .option("checkpointLocation", given.checkpoint)
         .start()
     )
