@@ -353,8 +353,9 @@ class Expected:
             self.compared[key] = last, self.windows[key][last]
 
     def forget_idle(self):
-        """Keys begin anew that have been idle."""
+        """Keys begin anew that have been idle; what a clock stamped that was ahead is of now."""
         ttl = self.kind.window.ttl
+        self.last = {key: min(last, self.now) for key, last in self.last.items()}
         for key in [key for key, last in self.last.items() if ttl is not None and last < self.now - ttl // 1000]:
             self.forgotten.add(key)
             for each in (self.held, self.accepted, self.windows, self.waiting, self.emitted, self.last):
