@@ -91,25 +91,14 @@ def placed(batches):
         yield batch.append_column("at", numbers)
 
 
-@pytest.fixture(scope="module")
-def runs(spark, folder):
-    """Queries over half of the files, one a micro-batch, some failing after all their work; then over the rest."""
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    frame = reader.parquet(str(folder / "files"))
-    ids = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2).parquet(str(folder / "files"))
-    ids = ids.mapInArrow(placed, f"{SCHEMA}, at bigint")
+def in_two_parts(spark, folder, frames, cuts=()):
+    """Queries by name over half of the files, then over the rest; micro-batches in `cuts` fail after all their work."""
     write(FILES[:4], folder / "files")
-    frames = {
-        "by key": by_key(frame),
-        "of all": of_all(frame),
-        "each": group_by(ids).window(counting(1)).aggregate(at=C.max("at")),
-    }
-    outputs = {"by key": Output(cuts={1, 5})}  # they fail after all their work, and run again
     spark.conf.set(NO_DATA, "false")
     try:
         found = {
-            name: Running(each, folder / name, {"availableNow": True}, outputs.get(name, Output()))
-            for name, each in frames.items()
+            name: Running(frame, folder / name, {"availableNow": True}, Output(cuts={*cuts}))
+            for name, frame in frames.items()
         }
         for each in found.values():
             each.finish()
@@ -121,6 +110,28 @@ def runs(spark, folder):
     finally:
         spark.conf.unset(NO_DATA)
     return found
+
+
+def read(spark, folder, per_batch):
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", per_batch)
+    return reader.parquet(str(folder / "files"))
+
+
+@pytest.fixture(scope="module")
+def runs(spark, folder):
+    """A file a micro-batch, two of which run again."""
+    frame = read(spark, folder, 1)
+    return in_two_parts(spark, folder, {"by key": by_key(frame), "of all": of_all(frame)}, (1, 5))
+
+
+@pytest.fixture(scope="module")
+def each(spark, tmp_path_factory):
+    """Each record alone, of two files a micro-batch."""
+    folder = tmp_path_factory.mktemp("each")
+    (folder / "files").mkdir()
+    ids = read(spark, folder, 2).mapInArrow(placed, f"{SCHEMA}, at bigint")
+    frame = group_by(ids).window(counting(1)).aggregate(at=C.max("at"))
+    return in_two_parts(spark, folder, {"each": frame})["each"]
 
 
 def by_place(rows, *keys):
@@ -166,9 +177,9 @@ def test_without_keys_without_a_time_and_without_combine(spark, runs, folder):
     same(batches(runs["of all"]), texts, ("window", "first_record", "text", "total", "batch"))
 
 
-def test_records_of_a_micro_batch_are_counted_by_input_partition_and_place(runs):
+def test_records_of_a_micro_batch_are_counted_by_input_partition_and_place(each):
     """Two files a micro-batch, read by two tasks; the id of a record has its partition in the upper bits."""
-    rows = batches(runs["each"])
+    rows = batches(each)
     assert [row["last_record"] for row in sorted(rows, key=lambda row: (row["batch"], row["at"]))] == [
         *range(1, EACH * COUNT + 1)
     ]
@@ -176,9 +187,10 @@ def test_records_of_a_micro_batch_are_counted_by_input_partition_and_place(runs)
 
 
 @pytest.mark.versions
-def test_bounded_rows_are_those_over_ranges_of_rows(spark, runs, folder):
+def test_bounded_rows_are_those_over_ranges_of_rows(spark, tmp_path):
     """Whatever order the records are read in."""
-    frame = spark.read.parquet(str(folder / "files"))
+    write(FILES, tmp_path)
+    frame = spark.read.parquet(str(tmp_path))
     mixed = frame.repartition(3, F.hash("seq"))
     ours = by_key(mixed, "seq").toArrow().to_pylist()
     same(ours, theirs(frame, 7, 3, "key"), ("window", "first_record", *RESULTS), "key")

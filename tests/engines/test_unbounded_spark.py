@@ -34,24 +34,16 @@ def fold(values):
     return [len(values), sum(values), max(values), sum(values) / len(values)]
 
 
-@pytest.fixture(scope="module")
-def runs(spark, tmp_path_factory):
-    """All queries over half of the files, and after a while over the rest; they end, as the setting lets them."""
-    folder = tmp_path_factory.mktemp("unbounded")
+def in_two_parts(spark, folder, **windowed):
+    """Queries by name over half of the files, and after a while over the rest; they end, as the setting lets them."""
     (folder / "files").mkdir()
     given = stream(spark, folder / "files")
-    frames = {
-        "update": given.window(unbounded()).emit(on_update()),
-        "early": given.window(unbounded()).emit(early(records=7)),
-        "ttl": given.window(unbounded(ttl=f"{TTL} milliseconds")).emit(on_update()),
-        "clock, updated": given.window(CLOCKED, time=processing_time()).emit(on_update()),
-        "clock, closed": given.window(CLOCKED, processing_time()).emit(on_close()),
-    }
     spark.conf.set(NO_DATA, "false")
     try:
         write(FILES[:3], folder / "files")
         made = {
-            name: Running(aggregated(frame), folder / name, {"availableNow": True}) for name, frame in frames.items()
+            name: Running(aggregated(windows(given)), folder / name, {"availableNow": True})
+            for name, windows in windowed.items()
         }
         for each in made.values():
             each.finish()
@@ -64,6 +56,29 @@ def runs(spark, tmp_path_factory):
     finally:
         spark.conf.unset(NO_DATA)
     return made
+
+
+@pytest.fixture(scope="module")
+def kept(spark, tmp_path_factory):
+    """Queries that forget nothing."""
+    return in_two_parts(
+        spark,
+        tmp_path_factory.mktemp("kept"),
+        update=lambda given: given.window(unbounded()).emit(on_update()),
+        early=lambda given: given.window(unbounded()).emit(early(records=7)),
+    )
+
+
+@pytest.fixture(scope="module")
+def clocked(spark, tmp_path_factory):
+    """Queries that go by the clock."""
+    return in_two_parts(
+        spark,
+        tmp_path_factory.mktemp("clocked"),
+        ttl=lambda given: given.window(unbounded(ttl=f"{TTL} milliseconds")).emit(on_update()),
+        updated=lambda given: given.window(CLOCKED, time=processing_time()).emit(on_update()),
+        closed=lambda given: given.window(CLOCKED, processing_time()).emit(on_close()),
+    )
 
 
 def came(run):
@@ -86,39 +101,39 @@ def rows_of(run):
 
 
 @pytest.mark.slow
-def test_queries_that_go_by_the_clock_end_without_micro_batches_without_data(runs):
-    assert not any(each.query.isActive for each in runs.values())
-    assert all([until for *_, until, _, _ in each.micro_batches()][-1] == len(FILES) for each in runs.values())
+def test_queries_that_go_by_the_clock_end_without_micro_batches_without_data(clocked):
+    assert not any(each.query.isActive for each in clocked.values())
+    assert all([until for *_, until, _, _ in each.micro_batches()][-1] == len(FILES) for each in clocked.values())
 
 
 @pytest.mark.slow
-def test_updates_are_folds_of_all_that_came_for_a_key(runs):
+def test_updates_are_folds_of_all_that_came_for_a_key(kept):
     held, wanted = defaultdict(list), {}
-    for batch, records, _ in came(runs["update"]):
+    for batch, records, _ in came(kept["update"]):
         for key, n in records:
             held[key].append(n)
         wanted |= {(batch, key, None): fold(held[key]) for key in {key for key, _ in records}}
-    assert rows_of(runs["update"]) == wanted
+    assert rows_of(kept["update"]) == wanted
     assert len(wanted) > 15
 
 
 @pytest.mark.slow
-def test_early_ones_are_of_keys_with_so_many_more_records(runs):
+def test_early_ones_are_of_keys_with_so_many_more_records(kept):
     held, since, wanted = defaultdict(list), defaultdict(int), {}
-    for batch, records, _ in came(runs["early"]):
+    for batch, records, _ in came(kept["early"]):
         for key, n in records:
             held[key].append(n)
             since[key] += 1
         for key in [key for key, count in since.items() if count >= 7]:
             del since[key]
             wanted[batch, key, None] = fold(held[key])
-    assert rows_of(runs["early"]) == wanted
+    assert rows_of(kept["early"]) == wanted
     assert len(wanted) > 5
 
 
-def test_a_key_that_was_idle_for_longer_begins_anew(runs):
+def test_a_key_that_was_idle_for_longer_begins_anew(clocked):
     held, last, wanted, begun = defaultdict(list), {}, {}, 0
-    for batch, records, now in came(runs["ttl"]):
+    for batch, records, now in came(clocked["ttl"]):
         for key in {key for key, _ in records}:
             if now - last.get(key, now) > TTL:
                 del held[key]
@@ -127,28 +142,28 @@ def test_a_key_that_was_idle_for_longer_begins_anew(runs):
         for key, n in records:
             held[key].append(n)
         wanted |= {(batch, key, None): fold(held[key]) for key in {key for key, _ in records}}
-    assert rows_of(runs["ttl"]) == wanted
+    assert rows_of(clocked["ttl"]) == wanted
     assert begun >= 3
 
 
-def test_windows_by_the_clock_hold_what_came_at_the_triggers(runs):
+def test_windows_by_the_clock_hold_what_came_at_the_triggers(clocked):
     held, wanted = defaultdict(list), {}
-    for batch, records, now in came(runs["clock, updated"]):
+    for batch, records, now in came(clocked["updated"]):
         start = now // 1000 * 1_000_000
         for key, n in records:
             held[key, start].append(n)
         wanted |= {(batch, key, start): fold(held[key, start]) for key in {key for key, _ in records}}
-    assert rows_of(runs["clock, updated"]) == wanted
+    assert rows_of(clocked["updated"]) == wanted
 
 
-def test_windows_by_the_clock_close_when_it_has_passed_them(runs):
+def test_windows_by_the_clock_close_when_it_has_passed_them(clocked):
     held, wanted = defaultdict(list), {}
-    for batch, records, now in came(runs["clock, closed"]):
+    for batch, records, now in came(clocked["closed"]):
         for key, n in records:
             held[key, now // 1000 * 1_000_000].append(n)
         for key, start in [(key, start) for key, start in held if start + 1_000_000 <= now * 1000]:
             wanted[batch, key, start] = fold(held.pop((key, start)))
-    assert rows_of(runs["clock, closed"]) == wanted
+    assert rows_of(clocked["closed"]) == wanted
     assert len(wanted) > 3
 
 

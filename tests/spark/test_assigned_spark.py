@@ -176,6 +176,7 @@ def long(time, n):
     return [(start, start + 1000 * SECOND)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("also", ["alone", "when", "delta"])
 def test_a_delay_of_event_time_begins_at_the_record(spark, tmp_path, also):
     """::
@@ -324,7 +325,7 @@ def test_a_late_record_is_counted_once(spark, tmp_path):
 def test_late_records_are_those_of_raw_records(spark, tmp_path):
     rows = list(records("late", 240))[:-3]
     rows = [row | {"ts": row["ts"] - row["n"] % 4 * MINUTE} for row in rows]
-    parts = [rows[first : first + 20] for first in range(0, len(rows), 20)]
+    parts = [rows[first : first + 40] for first in range(0, len(rows), 40)]
     write([table(part) for part in parts], tmp_path / "in")
     (output,) = run(aggregated(source(spark, tmp_path / "in"), odd))
     watermarks, wanted = output.watermarks(), {"late": Counter(), "late_for_some": Counter()}
