@@ -1,80 +1,17 @@
-"""Rules on seeded random streams that only examples held: a grace that changes, sums at their ends, limits.
-
-The truth is brute force over raw records: each window is tried by its start and end, each sum is Python's own.
-"""
+"""Rules on seeded random values that only examples held: sums at their ends, and limits; each sum is Python's own."""
 
 import random
-from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES
-from scenarios.kinds import even
-from scenarios.scenario import Scenario
 
 import combinators as C
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.errors import ResultOverflow, RowFailure, TooLarge
-from slicing.triggers.emission import on_close
-from slicing.windows.families.even import Even
-
-MS = 1000
-
-
-def stream(rng, begin, step, count=30):
-    """Micro-batches of records with disorder, duplicates and times far behind, and a watermark that does not wait."""
-    now = begin
-    for _ in range(count):
-        made = []
-        for _ in range(rng.choice([0, 1, 6])):
-            behind = rng.choice([0, 0, 3 * step, 40 * step])
-            made.append((now - rng.randrange(behind + 1), rng.randrange(3), rng.randrange(50)))
-        yield made + made[: rng.randrange(2)], max(0, now - rng.choice([0, 5 * step])) // 1000
-        now += rng.choice([0, step, 7 * step])
-
-
-def windows_of(family, time):
-    """All windows that hold an instant, as (number, start, end), each tried."""
-    index = family.slice_at(time)
-    if family.in_gap(index):
-        return []
-    numbers = np.arange(family.first_window(index) - 3, family.last_window(index) + 4)
-    starts, ends = family.window_start(numbers).tolist(), family.window_end(numbers).tolist()
-    return [each for each in zip(numbers.tolist(), starts, ends, strict=True) if each[1] <= time < each[2]]
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("seed", range(12))
-def test_a_grace_that_changes_on_a_live_checkpoint(seed):
-    """A window takes records until it is emitted, and is emitted once: by the grace of the start that emits it."""
-    rng, family, case = random.Random(seed), Even(10 * MS, 2 * MS), CASES["sum"]
-    made = Scenario(even.Even.of(10, 2), on_close(), results=(case,))
-    open_from, held, emitted, refused = family.first_open(0), defaultdict(list), {}, 0
-    for number, (came, watermark) in enumerate(stream(rng, 0, MS, count=60)):
-        grace = 0 if number == 0 else rng.choice([0, 0, 3, 11]) * MS if number % 10 == 0 else grace  # noqa: F821
-        made.grace = grace
-        got = made.emit(came, watermark)
-        refused += sum(late.all + late.some for late in made.late)
-        for time, key, value in came:
-            for window, _, _ in windows_of(family, time):
-                if window >= open_from:
-                    held[window, key].append(value)
-        until = max(open_from, family.first_open(1000 * made.watermark, grace))
-        wanted = {
-            ("final", key, 0, family.window_start(window), family.window_end(window)): case.truth(values)
-            for (window, key), values in held.items()
-            if open_from <= window < until
-        }
-        assert {place: row[1] for place, (row, _) in got.items()} == wanted
-        assert not emitted.keys() & got.keys(), "a window is emitted once"
-        emitted |= got
-        open_from = until
-    assert len(emitted) > 30
-    assert refused > 3
 
 
 def of(bound, kind):

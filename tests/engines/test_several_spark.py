@@ -200,7 +200,7 @@ EMISSIONS = {
 @pytest.fixture(scope="module")
 def sides(spark, tmp_path_factory):
     """Runs by emission, and the rows of bounded input; a last record of a key of its own closes all windows."""
-    folder, files = tmp_path_factory.mktemp("sides"), worlds("sides", files=6, count=8)
+    folder, files = tmp_path_factory.mktemp("sides"), worlds("sides", files=4, count=12)
     files.append(table([record(-1, START + 40 * DAY)]))
     (folder / "files").mkdir()
     queries = {}

@@ -101,7 +101,7 @@ def check(run_, at_least=300):
     ids=lambda name: name.replace(", ", "-").replace(" ", "_"),
 )
 def case(request, spark, tmp_path_factory):
-    return compare(spark, tmp_path_factory.mktemp("files"), SHAPES[request.param], seed=request.param, files=9)
+    return compare(spark, tmp_path_factory.mktemp("files"), SHAPES[request.param], seed=request.param, files=7)
 
 
 def test_the_same_rows_go_out_in_the_same_micro_batch(case):
