@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -374,6 +375,12 @@ def test_every_place_has_its_files():
     assert set().union(*ROOMS) == there
     for inside, lines in INSIDE.items():
         assert set().union(*lines) == {place(lines, name) for name in FILES if within(name, inside) and name != inside}
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """They are modules without a package: two of one name cannot be collected together."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py"))
+    assert [name for name, count in names.items() if count > 1 and name.startswith("test_")] == []
 
 
 def test_the_wheel_has_every_package():
