@@ -6,6 +6,7 @@ A kind is one file in `scenarios/kinds`; all that is here follows from it.
 import random
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import pytest
@@ -38,12 +39,22 @@ TRIGGERS = {
 }
 
 
+@cache
+def example(kind):
+    return KINDS[kind](random.Random(0))
+
+
+@cache
+def allows(kind, trigger):
+    """Whether a query of a kind may have a trigger: several modules ask while tests are collected, in each process."""
+    return example(kind).allows(trigger)
+
+
 def allowed(triggers=TRIGGERS):
     """Kinds, contents and triggers of which a query may be made."""
-    for kind, made in KINDS.items():
-        one = made(random.Random(0))
+    for kind in KINDS:
         for content, trigger in product(CONTENTS, triggers):
-            if content in one.contents and one.allows(triggers[trigger]):
+            if content in example(kind).contents and allows(kind, triggers[trigger]):
                 yield pytest.param(kind, content, trigger, id=f"{kind}-{content}-{trigger}".replace(" ", "_"))
 
 
