@@ -66,7 +66,7 @@ def _same(value: Any) -> Any:
 
 def shown(value: Array, hidden: Array) -> Array:
     """Return the result `value`, null where `hidden`."""
-    return np.ma.MaskedArray(value, mask=hidden)
+    return np.ma.MaskedArray(value, mask=hidden) if hidden.any() else value
 
 
 def unless_empty(n_a: Array, n_b: Array, a: Array, b: Array, merged: Array) -> Array:

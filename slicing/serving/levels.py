@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slicing.errors import InvalidValue
+from slicing.serving.manifest import instant_of, instant_or_none
 from slicing.windows.as_of import held_now, start_as_of
 from slicing.windows.families.family import Family
 from slicing.windows.families.tailed import Tailed
@@ -96,6 +98,16 @@ class Cover:
             known = found.get(part.level, part)
             found[part.level] = Range(part.level, min(known.low, part.low), max(known.high, part.high))
         return tuple(found[level] for level in sorted(found))
+
+    @cached_property
+    def start_instants(self) -> list[datetime]:
+        """The start of each window."""
+        return list(map(instant_of, self.starts))
+
+    @cached_property
+    def known_from_instants(self) -> list[datetime | None]:
+        """The first instant of rows of each window whose rows are not all there."""
+        return list(map(instant_or_none, self.known_from))
 
     @cached_property
     def bounds(self) -> list[Array]:

@@ -43,8 +43,8 @@ _RANGE = (
     "AND slice_start >= %s AND slice_start < %s ORDER BY slice_start)"
 )
 _READ = (
-    "SELECT manifest, progress, asked.key{ranges} FROM feature_sets "
-    "LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS asked (key, place) ON true WHERE feature_set = %s ORDER BY place"
+    "SELECT manifest, progress, asked.key{ranges} FROM feature_sets, (VALUES {keys}) AS asked (key) "
+    "WHERE feature_set = %s"
 )
 _REMOVE = (
     "DELETE FROM slices WHERE ctid = ANY (ARRAY(SELECT ctid FROM slices WHERE feature_set = %s AND level = %s "
@@ -87,16 +87,18 @@ class PostgresStore:
 
     def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
         """Return the partials of keys, with manifest and progress, by one statement."""
-        statement = _READ.format(ranges=_RANGE * len(ranges))
+        asked = list(dict.fromkeys(keys)) or [""]
+        statement = _READ.format(ranges=_RANGE * len(ranges), keys=", ".join(["(%s)"] * len(asked)))
         values = [value for each in ranges for value in (feature_set, *each)]
 
         def ask(connection: Any) -> Any:
             with connection.cursor(binary=True) as cursor:
-                return cursor.execute(statement, (*values, list(keys), feature_set), prepare=True).fetchall()
+                return cursor.execute(statement, (*values, *asked, feature_set), prepare=True).fetchall()
 
         found = self._on_connection(ask)
         manifest, progress = found[0][:2] if found else ("", "")
-        return Found(manifest, progress, [list(partials) for _, _, key, *partials in found if key is not None])
+        of_key = {key: partials for _, _, key, *partials in found}
+        return Found(manifest, progress, [of_key[key] for key in keys if found])
 
     def remove(self, feature_set: str, level: int, before: int, most: int) -> int:
         """Remove rows that end at or before an instant."""

@@ -22,7 +22,6 @@ from slicing.serving.manifest import (
     Progress,
     StoredResult,
     instant_of,
-    instant_or_none,
     key_text,
 )
 from slicing.serving.store import Found, Store
@@ -181,8 +180,8 @@ class Reader:
             instant_of(read.instant),
             progress.as_of,
             timedelta(microseconds=max(0, age)),
-            dict(zip(asked.names, map(instant_of, read.cover.starts), strict=True)),
-            dict(zip(asked.names, map(instant_or_none, read.cover.known_from), strict=True)),
+            dict(zip(asked.names, read.cover.start_instants, strict=True)),
+            dict(zip(asked.names, read.cover.known_from_instants, strict=True)),
         )
         return [answer(dict(zip(asked.names, of_key, strict=True))) for of_key in rows]
 

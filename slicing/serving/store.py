@@ -50,7 +50,7 @@ class Store(Protocol):
         """Write manifest and progress of a feature set. It is called after the rows of a micro-batch are written."""
 
     def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
-        """Return the partials of keys in some ranges, with manifest and progress as of the same moment, or earlier."""
+        """Return the partials of keys in some ranges, with manifest and progress as of the same moment."""
 
     def remove(self, feature_set: str, level: int, before: int, most: int) -> int:
         """Remove at most `most` rows of a level that end at or before an instant; return how many were removed."""

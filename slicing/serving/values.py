@@ -105,7 +105,7 @@ class Values:
         rows = self.packing.unpack(packed) if packed else None
         runs = _runs(cover, found, rows.starts) if rows is not None else []
         held = [window for window, run in enumerate(runs) if run]
-        out = [None if part is None else self.nothing() for _ in found for part in cover.parts]
+        out: list[dict[str, Any] | None] = [None] * (len(found) * width)
         if rows is not None and held:
             chosen = np.concatenate([np.arange(low, high) for window in held for low, high in runs[window]])
             lengths = [sum(high - low for low, high in runs[window]) for window in held]
@@ -114,6 +114,9 @@ class Values:
                 columns = [each.of_windows(rows, chosen, begins) for each in self.results]
             for number, window in enumerate(held):
                 out[window] = _nested(self.nesting, iter([column[number] for column in columns]))
+        for window, values in enumerate(out):
+            if values is None and cover.parts[window % width] is not None:
+                out[window] = self.nothing()
         return [out[low : low + width] for low in range(0, len(out), width)]
 
 
