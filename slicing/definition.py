@@ -255,10 +255,10 @@ class Definition:
         """Return the slices of a stream that got new records, in each micro-batch, each with its whole partial.
 
         The columns are the keys, `slice`, `level`, `records` and a column for each result, as in `partials()`. Level 0
-        has the slices of all windows; each tail has a level of its own, with a row for each step of it. Write them with
-        `serve_to`, in update mode; `slicing.serving.Reader` then returns the windows of a key as of any instant. A
-        function given as `then` and the trigger have no effect; a definition that is `warm` is refused. Cost: the state
-        keeps all slices until no window as of the watermark needs them, also those of windows with a tail one by one.
+        has the slices of all windows; each tail has a level of its own, with a row for each step of it that has ended.
+        Write them with `serve_to`, in update mode; `slicing.serving.Reader` then returns the windows of a key as of any
+        instant. A function given as `then` and the trigger have no effect; a definition that is `warm` is refused.
+        Cost: the state is that of the windows, with the slices of the current step of each tail one by one.
         Raises InvalidType and InvalidValue.
         """
         check_frame(events, "serve", "definition.serve(df)")

@@ -301,6 +301,14 @@ class Bucket:
         """Return the pairs that close and whose result differs from that of the previous window."""
         self._unanswered("changed")
 
+    def stored(self, levels: int) -> Panes:
+        """Return slices with new records, and steps of tails with such that have ended: the first `levels` families."""
+        self._unanswered("stored")
+
+    def ended(self, levels: int) -> Panes:
+        """Return the steps of tails that the watermark ends."""
+        self._unanswered("ended")
+
     @property
     def waiting(self) -> StoredWaiting:
         """The dirty set: open pairs with records since their last firing."""

@@ -2,7 +2,7 @@
 
 ::
 
-    level 1   |-----------|-----------|-----------|            a row for each step of the tail
+    level 1   |-----------|-----------|-----------|            a row for each step of the tail that has ended
     level 0   |--|--|--|--|--|--|--|--|--|--|--|--|--|--|--    a row for each slice
     as of t               [=======================)  t         the last window that has ended by t, continued to t
                           level 1 ----------------|level 0 --|
@@ -63,6 +63,10 @@ class Levels:
                         "whose edges are edges of the windows that are written."
                     )
 
+    def ended(self, watermark: int | None) -> tuple[int, ...]:
+        """Return for each tail the end of its last step with a row; steps have rows once the watermark has passed."""
+        return () if watermark is None else tuple(tail.edge(tail.count(watermark)) for tail in self.tails)
+
     def around(self, instant: int) -> tuple[int, int]:
         """Return the slice that holds an instant."""
         index = self.cut.slice_at(instant)
@@ -76,6 +80,13 @@ def tails_of(families: Sequence[Family]) -> tuple[Edges, ...]:
         if isinstance(family, Tailed) and not any(family.tails.spec() == known.spec() for known in found):
             found.append(family.tails)
     return tuple(found)
+
+
+def level_of(family: Family, tails: Sequence[Edges]) -> int:
+    """Return the level of the tail of windows, 0 for windows without one, or with another one."""
+    if not isinstance(family, Tailed):
+        return 0
+    return next((level for level, tail in enumerate(tails, 1) if tail.spec() == family.tails.spec()), 0)
 
 
 @dataclass(frozen=True)
@@ -130,6 +141,16 @@ class Cover:
         ]
 
 
+class Stored(NamedTuple):
+    """The rows that are there: for each level from an instant on, and for each tail up to an instant.
+
+    `ended` is empty as long as no step of a tail has a row.
+    """
+
+    gone: tuple[int, ...]
+    ended: tuple[int, ...]
+
+
 @dataclass
 class Windows:
     """Windows over the levels of a feature set. It keeps the cover of the last slice, in which most instants lie."""
@@ -140,60 +161,65 @@ class Windows:
     def __post_init__(self) -> None:
         self.families = held_now(self.window)
         self.levels.check(self.window)
-        self._last: tuple[int, int, tuple[int, ...], Cover] | None = None
+        self._last: tuple[int, int, Stored, Cover] | None = None
 
     @cached_property
     def names(self) -> list[str]:
         """The names of the windows, or the calls that make them."""
         return self.window.calls
 
-    def cover(self, instant: int, gone: tuple[int, ...]) -> Cover:
-        """Return the windows as of an instant; `gone` has for each level the instant before which rows are missing."""
+    def cover(self, instant: int, stored: Stored) -> Cover:
+        """Return the windows as of an instant, of the rows that are there."""
         last = self._last
-        if last is not None and last[0] < instant < last[1] and last[2] == gone:
+        if last is not None and last[0] < instant < last[1] and last[2] == stored:
             return last[3]
         low, high = self.levels.around(instant)
-        found = self._cover(instant, low if low == instant else high, gone)
+        found = self._cover(instant, low if low == instant else high, stored)
         if low < instant:
-            self._last = (low, high, gone, found)
+            self._last = (low, high, stored, found)
         return found
 
-    def _cover(self, instant: int, end: int, gone: tuple[int, ...]) -> Cover:
+    def _cover(self, instant: int, end: int, stored: Stored) -> Cover:
         starts = tuple(int(start_as_of(family, instant)) for family in self.families)
-        parts = tuple(self._parts(start, instant, end, gone) for start in starts)
-        known = tuple(None if found is not None else self._known_from(instant, gone) for found in parts)
+        parts = tuple(
+            self._parts(family, start, instant, end, stored)
+            for family, start in zip(self.families, starts, strict=True)
+        )
+        known = tuple(None if found is not None else self._known_from(instant, stored) for found in parts)
         return Cover(starts, parts, known)
 
-    def _parts(self, start: int, instant: int, end: int, gone: tuple[int, ...]) -> tuple[Range, ...] | None:
-        for level, tail in enumerate(self.levels.tails, 1):
-            middle = tail.edge(tail.count(instant))
-            if start >= gone[level] and start < middle >= gone[0] and tail.edge(tail.count(start)) == start:
+    def _parts(self, family: Family, start: int, instant: int, end: int, stored: Stored) -> tuple[Range, ...] | None:
+        own = level_of(family, self.levels.tails)
+        for level, (tail, ended) in enumerate(zip(self.levels.tails, stored.ended, strict=False), 1):
+            middle = tail.edge(tail.count(min(instant, ended)))
+            is_there = start >= stored.gone[level] and start < middle >= stored.gone[0]
+            if own in (0, level) and is_there and tail.edge(tail.count(start)) == start:
                 rest = (Range(0, middle, end),) if middle < end else ()
                 return (Range(level, start, middle), *rest)
-        return (Range(0, start, end),) if start >= gone[0] else None
+        return (Range(0, start, end),) if start >= stored.gone[0] else None
 
-    def _known_from(self, instant: int, gone: tuple[int, ...]) -> int:
+    def _known_from(self, instant: int, stored: Stored) -> int:
         """Return the first instant from which on there are rows up to an instant."""
+        gone = stored.gone
         found = [gone[0]]
-        for level, tail in enumerate(self.levels.tails, 1):
-            if tail.edge(tail.count(instant)) >= gone[0]:
+        for level, (tail, ended) in enumerate(zip(self.levels.tails, stored.ended, strict=False), 1):
+            if tail.edge(tail.count(min(instant, ended))) >= gone[0]:
                 found.append(_next_edge(tail, gone[level]))
         return min(found)
 
 
 def needed(families: Sequence[Family], watermark: int) -> tuple[int, ...]:
-    """Return for each level the instant before which no window as of a watermark, or later, needs its rows."""
+    """Return for each level the instant before which no window as of a watermark, or later, needs its rows.
+
+    Windows as of a watermark are those as of the last edge of slices.
+    """
     tails = tails_of(families)
     found = [tail.edge(tail.count(watermark)) for tail in tails]
     found = [min([watermark, *found]), *found]
     for family in families:
-        start = int(start_as_of(family, watermark))
-        for level, tail in enumerate(tails, 1):
-            if isinstance(family, Tailed) and tail.edge(tail.count(start)) == start:
-                found[level] = min(found[level], start)
-                break
-        else:
-            found[0] = min(found[0], start)
+        start = int(start_as_of(family, family.slice_start(family.slice_at(watermark))))
+        level = level_of(family, tails)
+        found[level] = min(found[level], start)
     return tuple(found)
 
 

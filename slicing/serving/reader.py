@@ -14,7 +14,7 @@ from slicing.aggregates.results import flat_results
 from slicing.column_names import parts_of
 from slicing.errors import InvalidType, InvalidValue, SlicingError, excerpt
 from slicing.options import Asked
-from slicing.serving.levels import Cover, Levels, Range, Windows
+from slicing.serving.levels import Cover, Levels, Range, Stored, Windows
 from slicing.serving.manifest import (
     NO_BATCH,
     AsOf,
@@ -97,6 +97,7 @@ class _Known(NamedTuple):
     manifest: Manifest
     values: Values
     progress: Progress
+    stored: Stored
 
 
 class _Read(NamedTuple):
@@ -193,9 +194,9 @@ class Reader:
         """
         assert self._known is not None, "a reader begins with a read"
         known, before = self._known, None
-        while before is None or not _asks_alike(before.progress, known.progress, at):
+        while before is None or not _asks_alike(before, known, at):
             instant = self._watermark(known.progress) if at == WATERMARK else microseconds_of(at, "`at`")
-            cover = asked.cover(instant, known.progress.from_each)
+            cover = asked.cover(instant, known.stored)
             found = self._found([key_text(key, known.manifest.keys) for key in keys], cover.ranges)
             before, known = known, self._refreshed(found)
         return _Read(instant, cover, known, found.partials)
@@ -250,7 +251,8 @@ class Reader:
                     "another one: `feature_set=...`."
                 )
             manifest, values = (known.manifest, known.values) if known and same else self._checked(found.manifest)
-            known = _Known((found.manifest, found.progress), manifest, values, progress)
+            stored = Stored(progress.from_each, self._levels.ended(progress.watermark))
+            known = _Known((found.manifest, found.progress), manifest, values, progress, stored)
             self._known = known
         return known
 
@@ -280,9 +282,9 @@ def _keys(own: Sequence[Any], stored: Sequence[tuple[str, str]]) -> Sequence[tup
     return stored if same else [(str(key), "") for key in own]
 
 
-def _asks_alike(one: Progress, other: Progress, at: str | Instant) -> bool:
+def _asks_alike(one: _Known, other: _Known, at: str | Instant) -> bool:
     """Whether the same ranges are read by two progresses."""
-    return one.from_each == other.from_each and (at != WATERMARK or one.watermark == other.watermark)
+    return one.stored == other.stored and (at != WATERMARK or one.progress.watermark == other.progress.watermark)
 
 
 def manifest_of(definition: Served, kinds: Mapping[str, Sequence[str]], keys: Sequence[tuple[str, str]]) -> Manifest:

@@ -43,8 +43,8 @@ from slicing.spark.build import build
 from slicing.spark.columns import kind_of_type, quoted
 from slicing.spark.partials import RECORDS, SLICE, paths_of, query_of
 from slicing.spark.query import Query
-from slicing.triggers.emission import on_update
-from slicing.windows.as_of import held_now, span
+from slicing.triggers.stored import OnStored
+from slicing.windows.as_of import held_now, longest_advance
 from slicing.windows.families.family import Family
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
@@ -67,16 +67,12 @@ ROWS_AT_ONCE = 10_000
 def serve(call: Call) -> DataFrame:
     """Return the touched slices of a call's stream, each with its whole partial, in update mode."""
     levels = Levels.of(call.window)
-    window = _levels_of(call.window, levels)
+    window, grace = windows_to_store(call.window, levels)
     for name in call.named:
         if name.casefold() == LEVEL:
             raise InvalidValue(f"served slices have a column `{name}` of their own. Rename the result.")
-    options = replace(
-        call.options.at_close,
-        trigger=on_update(),
-        grace=call.options.grace + max(map(span, held_now(call.window))),
-        retain=0,
-    )
+    given = call.options.at_close
+    options = replace(given, trigger=OnStored(1 + len(levels.tails)), grace=given.grace + grace)
     query = query_of(call, window, options)
     if any(key.name.casefold() == LEVEL for key in query.keys):
         raise InvalidValue(f"served slices have a column `{LEVEL}` of their own. Rename the key.")
@@ -90,17 +86,18 @@ def serve(call: Call) -> DataFrame:
     rows = build(query)
     results, keys = map(quoted, call.named), [quoted(key.name) for key in query.keys]
     slice_ = F.col("window").alias(SLICE, metadata=told)
-    level = F.col("windows").cast("int") if isinstance(window, Set) else F.lit(0)
-    return rows.select(*keys, slice_, level.alias(LEVEL), RECORDS, *results)
+    return rows.select(*keys, slice_, F.col("windows").cast("int").alias(LEVEL), RECORDS, *results)
 
 
-def _levels_of(window: Window, levels: Levels) -> Window:
-    """Return the slices of windows, and the steps of their tails, as windows."""
+def windows_to_store(window: Window, levels: Levels) -> tuple[Window, int]:
+    """Return the slices of windows, the steps of their tails and the windows themselves, and the grace of all of them.
+
+    Until the next window has ended, the last one that has ended is the window as of the watermark: it takes records.
+    """
     slices = Timed(SlicesOf(window.family), f"slices of {window}")
-    tails = [Timed(Stepped(tail, 1, 1), f"steps of the tail of {window}") for tail in levels.tails]
-    if not tails:
-        return slices
-    return Set((slices, *tails), tuple(map(str, range(1 + len(tails)))))
+    steps = [Timed(Stepped(tail, 1, 1), f"steps of the tail of {window}") for tail in levels.tails]
+    members = (slices, *steps, *window.parts)
+    return Set(members, tuple(map(str, range(len(members))))), max(map(longest_advance, held_now(window)))
 
 
 def _told(call: Call, query: Query) -> str:

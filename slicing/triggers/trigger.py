@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     PURGED,
     NUMBERS,
     PER_KEY,
+    STORED,
 ) = QUESTIONS = (
     "closing",
     "touched",
@@ -52,10 +53,11 @@ if TYPE_CHECKING:
     "purged",
     "numbers",
     "per_key",
+    "stored",
 )
 """The questions to an engine. The first ones are the methods of `Engine` of these names. Then: a watermark that moves;
 windows that never merge ("unmerged"); windows that records end; windows whose records can be dropped; values of
-records; record counts of keys ("per_key").
+records; record counts of keys ("per_key"); slices and steps of tails as they are stored.
 """
 
 KINDS = ("early", "update", "final", "correction", "drained", "merged")
@@ -98,7 +100,7 @@ class Needs:
         """Return the needs of some questions; `fires_once` says that a window fires at most once."""
         return cls(
             trees=CLOSING in asks,
-            follows=bool(asks & {TOUCHED, NEWEST, WAITING, PAIRS}),
+            follows=bool(asks & {TOUCHED, NEWEST, WAITING, PAIRS, STORED}),
             compares=CHANGED in asks,
             marks=bool(asks - {CLOSING, CHANGED}),
             newest=NEWEST in asks,
@@ -164,6 +166,12 @@ class Engine(Protocol):
 
     def late(self) -> Panes:
         """Return the pairs with new records that have fired at their end, and accept records until grace is over."""
+
+    def stored(self, levels: int) -> Panes:
+        """Return slices with new records, and steps of tails with such that have ended: the first `levels` families."""
+
+    def ended(self, levels: int) -> Panes:
+        """Return the steps of tails that the watermark ends."""
 
     def changed(self, tombstones: bool) -> Panes:
         """Return the pairs that the watermark closes and whose result differs from that of the previous window.

@@ -62,6 +62,12 @@ def span(family: Family) -> int:
     return int((_SAMPLE - start_as_of(family, _SAMPLE)).max()) + family.shortest
 
 
+def longest_advance(family: Family) -> int:
+    """Return the longest time from the end of a window to that of the next one, in microseconds."""
+    following = family.first_open(_SAMPLE)
+    return int((family.window_end(following) - family.window_end(following - 1)).max())
+
+
 _SAMPLE = np.arange(0, 2 * 366 * 86_400_000_000, 21_677_000_000)
 """Instants of two years, at all hours and on all days."""
 

@@ -11,6 +11,8 @@ from slicing.serving import Levels, Progress, Row, key_text, manifest_of
 from slicing.serving.values import values_of
 from slicing.windows.time.edges import BEFORE
 
+LATER = 4_000_000_000_000_000
+"""A watermark that has ended all steps of tails in these tests."""
 KINDS = {"n": "bigint", "x": "double", "s": "string", "m": "decimal(12,2)", "d": "date"}
 
 
@@ -53,7 +55,7 @@ def _partial(kernel, columns, records, kinds):
     return kernel.to_arrow(kernel.fold(values, np.array([0]), len(held)), dictionary)
 
 
-def publish(store, card, batch=0, epoch=1, watermark=None, gone=None, known_from=None, written=0, name=None):
+def publish(store, card, batch=0, epoch=1, watermark=LATER, gone=None, known_from=None, written=0, name=None):
     """Write the manifest and the progress of a micro-batch."""
     stored = manifest(card)
     progress = Progress(epoch, batch, written, gone or (BEFORE,) * len(stored.levels), watermark, known_from)

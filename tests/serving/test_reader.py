@@ -232,7 +232,7 @@ def test_the_watermark_is_floored_to_an_edge(tmp_path):
     assert next(iter(answer.values())) == {"n": len(wanted)}
     (tmp_path / "no").mkdir()
     with pytest.raises(InvalidValue, match="has none before its second micro-batch"):
-        Reader(made(tmp_path / "no", card, held), card).read("ada", at="watermark")
+        Reader(made(tmp_path / "no", card, held, watermark=None), card).read("ada", at="watermark")
 
 
 def test_stale_values_are_refused_and_a_clock_may_step_back(tmp_path):
@@ -334,7 +334,7 @@ def test_keys_are_those_of_the_stored_definition(tmp_path):
         return group_by(*keys).window(hopping("10 minutes", "1 minute"), time="ts").define(n=C.count())
 
     for key in ("user", "USER", "`user`", "payment.user"):
-        assert Reader(url, by(key), feature_set="user").read("ada").watermark is None
+        assert Reader(url, by(key), feature_set="user").read("ada").as_of.batch == 0
     for keys, told in ((("card",), "card"), (("user", "shop"), "user, shop"), ((), "none")):
         with pytest.raises(InvalidValue, match=f"its keys are {told}, the stored ones user string"):
             Reader(url, by(*keys), feature_set="user")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 
 import numpy as np
 
@@ -45,7 +46,7 @@ from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, RefusedRows
 from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import MicroBatchTime, Trigger
+from slicing.triggers.trigger import STORED, MicroBatchTime, Trigger
 from slicing.windows.time.slices import FOREVER
 
 _TREE_OF = {TWO_LAYER: "two_layer", THREE_LAYER: "three_layer", RUNNING: RUNNING}
@@ -254,18 +255,39 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
             lambda: self._each(lambda each: each.of_new_rows(self.new)),
         )
 
+    def stored(self, levels: int) -> Panes:
+        """Return slices with new records, and steps of tails with such that have ended, unless they are merged."""
+        slices, *steps = self.families[:levels]
+        marks = [(slices, self.new), *((each, each.late_rows(self.new)) for each in steps)]
+        return Panes(lambda: chain.from_iterable(each.emitted(self._separate(each, some)) for each, some in marks))
+
+    def _separate(self, each: FamilyWindows, marks: Block) -> Iterator[Windows]:
+        """Yield the windows that hold a row of `marks`, also closed ones, but for those that edges of slices lack."""
+        if not len(marks):
+            return
+        family, is_separate = each.family, self.coverage.is_separate
+        for frame in each.touched(marks, int(family.first_window(int(marks.index[0])))):
+            there = is_separate(family.first_slice(frame.windows)) & is_separate(family.end_slice(frame.windows))
+            yield frame.take(np.flatnonzero(there))
+
+    def ended(self, levels: int) -> Panes:
+        """Return the steps of tails that the watermark ends, from their slices."""
+        return Panes(lambda: self._closed(FamilyWindows.close, self.families[1:levels]))
+
     def closing(self) -> Panes:
         """Return the windows that close, from the trees."""
-        return Panes(lambda: self._closed(FamilyWindows.close))
+        return Panes(lambda: self._closed(FamilyWindows.close, self.leading))
 
     def changed(self, tombstones: bool) -> Panes:
         """Return the windows that close and whose result differs from that of the previous window."""
         changes = Changes(self.leading, self.slices, tombstones)
-        return Panes(lambda: self._closed(changes.closed))
+        return Panes(lambda: self._closed(changes.closed, self.leading))
 
-    def _closed(self, frames: Callable[[FamilyWindows, InOrder], Iterator[Windows]]) -> Iterator[Windows]:
+    def _closed(
+        self, frames: Callable[[FamilyWindows, InOrder], Iterator[Windows]], families: Sequence[FamilyWindows]
+    ) -> Iterator[Windows]:
         if self._fresh is not None:
-            for each in self.leading:
+            for each in families:
                 if each.end > each.first:
                     yield from each.emitted(frames(each, self._fresh))
 
@@ -355,7 +377,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         """Keep the slices of open windows, and blocks made from them, in the bucket cache."""
         if not (self.slices.needs.follows or self.slices.needs.compares):
             return ""
-        oldest = self._needed_from
+        oldest = self.families[0].oldest if STORED in self.trigger.asks else self._needed_from
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
         totals = self._latest.to_cache() if self._latest else {}

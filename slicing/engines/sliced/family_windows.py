@@ -233,7 +233,7 @@ class FamilyWindows(FamilyProgress):
 
     def touched(self, marks: Block, first: int) -> Iterator[Windows]:
         """Yield the windows from `first` on that hold a row of `marks`."""
-        ranges = self.around(marks)
+        ranges = self._around(marks, first)
         if not ranges:
             return
         newest, cache = self.slices.newest(), self.slices.cache
@@ -247,23 +247,27 @@ class FamilyWindows(FamilyProgress):
 
     # Late firings: windows that have fired and hold new, delayed records, until grace is over.
 
-    def _late_rows(self, new: Block) -> Block:
+    def late_rows(self, new: Block) -> Block:
         """Return the new rows of slices that fired windows hold."""
         return new.between(-FOREVER, self.family.entered(self.state.next_to_fire))
 
     def of_new_rows(self, new: Block) -> Iterator[Windows]:
         """Yield the fired windows that hold new rows, assembled from the new rows alone."""
-        late, state = self._late_rows(new), self.state
+        late, state = self.late_rows(new), self.state
         if len(late):
             frames = assemble(self.shape, self.trees, late, state.first_accepting, state.next_to_fire)
             yield from (self.complete(frame, late, NEW) for frame in frames)
 
     def fired_again(self, new: Block, with_old: bool) -> Iterator[Windows]:
         """Yield the fired windows that hold new rows, from all their slices; `with_old` adds those without new rows."""
-        late, shape, trees = self._late_rows(new), self.shape, self.trees
+        late, shape, trees = self.late_rows(new), self.shape, self.trees
         if not len(late):
             return
-        stored = (of_keys(block, late) for low, high in self.around(late) for block in self.slices.stored(low, high))
+        stored = (
+            of_keys(block, late)
+            for low, high in self._around(late, self.state.first_accepting)
+            for block in self.slices.stored(low, high)
+        )
         sources = [chain(stored, [late]), [as_marks(shape, late)]] if shape.keeps_records else [stored, [late]]
         for partition in key_partitions(shape, sources, self.state.first_accepting, self.state.next_to_fire):
             before, some = partition.blocks
@@ -275,6 +279,6 @@ class FamilyWindows(FamilyProgress):
                     old = self.complete(as_before(shape, trees, before, frame, *windows), before, BEFORE)
                 yield replace(self.complete(frame, both), old=old)
 
-    def around(self, marks: Block) -> list[tuple[int, int]]:
-        """Return ranges of the slices of all accepting windows that hold a mark: at most 2n - 1 slices per mark."""
-        return around(self.family, np.unique(marks.index), self.family.first_slice(self.state.first_accepting))
+    def _around(self, marks: Block, first: int) -> list[tuple[int, int]]:
+        """Return ranges of the slices of all windows from `first` on with a mark: at most 2n - 1 slices per mark."""
+        return around(self.family, np.unique(marks.index), self.family.first_slice(first))
