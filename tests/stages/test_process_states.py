@@ -230,6 +230,7 @@ def test_states_are_read_where_a_window_that_has_one_closes(reads):
     assert cleared == [("a", 0), ("c", 5 * MINUTE)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["tumbling", "hopping", "cumulating", "several", "sliding", "zone"])
 def test_states_that_are_not_read_would_change_nothing(name, monkeypatch):
     """Rows and calls of `clear` are those of a query that reads all states in every micro-batch."""
@@ -349,6 +350,7 @@ def lasting(window, trigger, told):
     return Play(window, count, "key long, window long", trigger=trigger, states=states)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", BY_CLOCK)
 @pytest.mark.parametrize("seed", range(2))
 def test_states_live_until_their_key_is_idle(name, seed):
@@ -370,6 +372,7 @@ def test_states_live_until_their_key_is_idle(name, seed):
     assert len(told) > 3 or not with_window
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", BY_CLOCK)
 @pytest.mark.parametrize("seed", range(3))
 def test_states_are_forgotten_with_their_keys_by_another_ttl(name, seed):
@@ -440,6 +443,7 @@ GRACED = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", GRACED)
 @pytest.mark.parametrize("seed", range(4))
 def test_states_live_as_long_as_their_windows_by_another_grace(name, seed):

@@ -188,6 +188,7 @@ OF = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", seeds(2, 8))
 @pytest.mark.parametrize("final", [True, False], ids=["final", "not final"])
 @pytest.mark.parametrize("name", OF)
