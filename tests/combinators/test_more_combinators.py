@@ -1009,6 +1009,7 @@ def test_distinct_counts_of_a_thousand_windows_have_the_deviation_that_they_say(
     assert abs(error.mean()) <= 4 * 0.1 / math.sqrt(1000)
 
 
+@pytest.mark.slow
 def test_sampled_ranks_of_a_thousand_windows_are_within_their_error():
     """Ascending in each window, so that its slices have nothing in common."""
     pytest.importorskip("datasketches")

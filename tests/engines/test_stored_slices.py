@@ -212,6 +212,7 @@ DROPPED = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("together", [1, 2, 8])
 @pytest.mark.parametrize("retain", [0, 9 * SECOND])
 @pytest.mark.parametrize("windows", DROPPED)

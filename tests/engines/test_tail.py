@@ -150,7 +150,7 @@ SELDOM = several(Coarse.of(20, 1, 10), Even.of(10, 2), Even.of(30, 30), reach=30
 """Slices are merged a few at a time when the longest windows have closed, and a merge may be half done."""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", [GROUPED, SELDOM], ids=["always", "seldom"])
 @pytest.mark.parametrize("seen", range(31, 43))
 def test_state_whose_slice_groups_were_merged_by_older_code_goes_on(kind, seen, monkeypatch):
@@ -265,6 +265,7 @@ def removed(ab, a):
     return ab - a
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("size", "step"), [(540, 14), (90, 33), (540, 520), (540, 630)])
 @pytest.mark.parametrize(("combine", "invert"), [(highest, None), (added, removed)], ids=["max", "sum"])
 def test_combines_are_of_records_and_of_tails_not_of_windows(combine, invert, step, size):
