@@ -257,17 +257,19 @@ class Definition:
         The columns are the keys, `slice`, `level`, `records` and a column for each result, as in `partials()`. Level 0
         has the slices of all windows; each tail has a level of its own, with a row for each step of it that has ended.
         Write them with `serve_to`, in update mode; `slicing.serving.Reader` then returns the windows of a key as of any
-        instant. A function given as `then` and the trigger have no effect; a definition that is `warm` is refused.
+        instant. A function given as `then` and the trigger have no effect; a definition that is `warm` is refused, as
+        are keys that are structs, and Spark Connect.
         Cost: the state is that of the windows, with the slices of the current step of each tail one by one.
-        Raises InvalidType and InvalidValue.
+        Raises InvalidType, InvalidValue, and MissingRequirement on Spark Connect.
         """
         check_frame(events, "serve", "definition.serve(df)")
         from slicing.spark.serving import serve
 
         if self.history is not None:
             raise InvalidValue(
-                f"`serve` starts without a history; got {self.history}. Leave `warm` out, and read the history as part "
-                "of the stream, or say from when on records are there: `serve_to(..., known_from=...)`."
+                f"`serve` emits slices that get records, and those of a history get none; got {self.history}. Leave "
+                "`warm` out, and read the history as part of the stream, or say from when on records are there: "
+                "`serve_to(..., known_from=...)`."
             )
         return serve(self.on(events)._call())
 

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from slicing.aggregates.results import flat_results
 from slicing.drafts.call import Call
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, MissingRequirement, excerpt
 from slicing.serving import (
     NO_BATCH,
     Levels,
@@ -43,6 +43,7 @@ from slicing.spark.build import build
 from slicing.spark.columns import kind_of_type, quoted
 from slicing.spark.partials import RECORDS, SLICE, paths_of, query_of
 from slicing.spark.query import Query
+from slicing.spark.requirements import on_connect
 from slicing.triggers.stored import OnStored
 from slicing.windows.as_of import held_now, longest_advance
 from slicing.windows.families.family import Family
@@ -74,6 +75,8 @@ def serve(call: Call) -> DataFrame:
     given = call.options.at_close
     options = replace(given, trigger=OnStored(1 + len(levels.tails)), grace=given.grace + grace)
     query = query_of(call, window, options)
+    for key in query.keys:
+        kind_of_type(key.type, key.name, "key column", key.code)
     if any(key.name.casefold() == LEVEL for key in query.keys):
         raise InvalidValue(f"served slices have a column `{LEVEL}` of their own. Rename the key.")
     if not query.streaming:
@@ -82,6 +85,12 @@ def serve(call: Call) -> DataFrame:
             "`spark.readStream`."
         )
     told = {MANIFEST: _told(call, query)}
+    if on_connect(query.source.sparkSession):
+        raise MissingRequirement(
+            "`serve_to` asks Spark for the checkpoint and the watermark of its query, and a function for "
+            "`foreachBatch` of Spark Connect cannot. Start this query in a program with a session of its own, without "
+            "`remote(...)`."
+        )
     _SESSIONS.add(query.source.sparkSession)
     rows = build(query)
     results, keys = map(quoted, call.named), [quoted(key.name) for key in query.keys]

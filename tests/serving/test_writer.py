@@ -2,13 +2,26 @@
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
 from serving.test_reader import MINUTE, START, micros
 from serving.test_served import run
 from streams import record, source, table, write
 
 import combinators as C
-from slicing import InvalidType, InvalidValue, group_by, hopping, reason, serve_to, session
+from slicing import (
+    InvalidType,
+    InvalidValue,
+    MissingRequirement,
+    group_by,
+    hopping,
+    on_update,
+    reason,
+    serve_to,
+    session,
+    unbounded,
+)
 from slicing.serving import Reader, store_of
+from slicing.spark import serving
 
 WINDOW = hopping("10 minutes", "1 minute")
 CARD = group_by("world").window(WINDOW, time="ts").define(n=C.count(), x=C.sum("x"))
@@ -97,7 +110,7 @@ def test_rows_leave_when_no_window_needs_them_and_the_watermark_equals_a_lookup(
     assert micros(answer.known_from[repr(WINDOW)]) == at - 10 * MINUTE
 
 
-def test_what_cannot_be_served_is_refused_when_the_query_is_built(spark, tmp_path):
+def test_what_cannot_be_served_is_refused_when_the_query_is_built(spark, tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     events = source(spark, tmp_path / "in", "1 minute")
     grouped = group_by("world")
@@ -108,8 +121,17 @@ def test_what_cannot_be_served_is_refused_when_the_query_is_built(spark, tmp_pat
     with pytest.raises(InvalidType, match="this DataFrame is bounded"):
         CARD.serve(spark.createDataFrame([], events.schema))
     history = spark.createDataFrame([], events.schema)
-    with pytest.raises(InvalidValue, match=r"starts without a history; got warm\("):
+    with pytest.raises(InvalidValue, match=r"those of a history get none; got warm\("):
         CARD.on(events).warm(history, until=START).serve(events)
+    with pytest.raises(InvalidValue, match="shares none"):
+        grouped.window(unbounded(ttl="1 day"), time="ts").emit(on_update()).define(n=C.count()).serve(events)
+    pairs = group_by(F.struct("world", "x").alias("pair")).window(WINDOW, time="ts").define(n=C.count())
+    with pytest.raises(InvalidType, match="key column `pair` has type struct"):
+        pairs.serve(events)
+    monkeypatch.setattr(serving, "on_connect", lambda session: True)
+    with pytest.raises(MissingRequirement, match=r"of Spark Connect cannot. Start this query in a program"):
+        CARD.serve(events)
+    monkeypatch.undo()
     for wrong in ("features.db", "mysql://host/database"):
         with pytest.raises(InvalidValue, match="begins with its kind"):
             serve_to(wrong)

@@ -1,0 +1,162 @@
+"""Writers that are killed, that run twice, and readers beside them; a store that dies and comes back."""
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from serving import in_process
+from serving.in_process import CARD, KEYS, MINUTE, START, write
+
+from slicing import InvalidValue, serve_to
+from slicing.serving import NO_BATCH, Reader, store_of
+
+TESTS = Path(in_process.__file__).resolve().parents[1]
+WHOLE = 20
+"""The records of ten minutes, two in each, before the watermark."""
+
+
+def started(*given):
+    """A process that writes micro-batches, see `in_process`."""
+    path = os.pathsep.join(map(str, (TESTS, TESTS.parent)))
+    command = [sys.executable, in_process.__file__, *map(str, given)]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+
+
+def stored(url):
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        return connection.execute("SELECT * FROM slices ORDER BY key, level, slice_start").fetchall()
+
+
+def test_a_writer_that_is_killed_before_its_progress_repeats_the_micro_batch(tmp_path):
+    url, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("killed", "whole"))
+    assert started(url, 0, 15, 15).wait() == -signal.SIGKILL  # the first publish claims the epoch
+    reader = Reader(url, CARD)
+    answer = reader.read("ada", at="watermark")
+    assert answer.as_of.batch == 13
+    assert answer["m10"] == {"n": WHOLE}
+    # The rows of the last one are there, and newer than its progress says.
+    assert reader.read("ada", at=START + 60 * MINUTE)["d"]["n"] == 2 * 14 + 1
+    to, whole = serve_to(url), serve_to(other)
+    for number in range(14, 20):
+        write(to, number)
+    for number in range(20):
+        write(whole, number)
+    assert stored(url) == stored(other)
+    for key in KEYS:
+        assert dict(reader.read(key, at="watermark")) == dict(Reader(other, CARD).read(key, at="watermark"))
+
+
+def test_two_processes_write_the_same_micro_batches(tmp_path):
+    url, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("two", "one"))
+    both = [started(url, 0, 30) for _ in range(2)]
+    assert [each.wait() for each in both] == [0, 0]
+    whole = serve_to(other)
+    for number in range(30):
+        write(whole, number)
+    assert stored(url) == stored(other)
+    answer, wanted = (Reader(each, CARD).read("bob", at="watermark") for each in (url, other))
+    assert dict(answer) == dict(wanted)
+    assert (answer.as_of.batch, answer.watermark) == (wanted.as_of.batch, wanted.watermark)
+
+
+def published(url):
+    """Whether a reader finds the feature set."""
+    try:
+        return Reader(url, CARD) is not None
+    except InvalidValue:
+        return False
+
+
+def beside(url, batches, most):
+    """Read while a process writes micro-batches; each answer is that of one, or of newer slices, and none is older."""
+    writing = started(url, 0, batches)
+    choice, answers, last = random.Random(batches), 0, {}
+    deadline = time.monotonic() + most
+    while not published(url):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    reader = Reader(url, CARD)
+    while writing.poll() is None and time.monotonic() < deadline:
+        key, at = choice.choice(KEYS), choice.choice(["watermark", "watermark", START + batches * MINUTE])
+        answer = reader.read(key, at=at)
+        batch = answer.as_of.batch
+        assert batch >= last.get("batch", NO_BATCH)
+        last["batch"] = batch
+        if at == "watermark":
+            # A micro-batch of which only the rows are there has newer slices, but none before the watermark.
+            known = min(10, max(0, batch - 1))
+            assert answer["m10"] == {"n": 2 * known}
+        elif answer["d"] is not None:
+            count = answer["d"]["n"]
+            assert 2 * batch + 1 <= count <= 2 * batch + 3
+            assert count >= last.get(key, 0)
+            last[key] = count
+        answers += 1
+    if writing.poll() is None:
+        writing.kill()
+    writing.wait()
+    return answers, last["batch"]
+
+
+def test_a_reader_beside_a_writer(tmp_path):
+    answers, batch = beside(f"sqlite:///{tmp_path}/features.db", 300, 60)
+    assert answers > 100
+    assert batch > 30
+
+
+@pytest.mark.long
+def test_a_reader_beside_a_writer_for_minutes(tmp_path):
+    answers, _ = beside(f"sqlite:///{tmp_path}/features.db", 1_000_000, 600)
+    assert answers > 10_000
+
+
+def test_a_store_that_dies_and_comes_back(tmp_path):
+    class Dies:
+        """A store that is not there for a while."""
+
+        def __init__(self, of):
+            self.of, self.is_dead = of, False
+
+        def __getattr__(self, name):
+            if self.is_dead:
+                raise ConnectionError("nobody listens")
+            return getattr(self.of, name)
+
+    store = Dies(store_of(f"sqlite:///{tmp_path}/features.db"))
+    to = serve_to(store)
+    for number in range(15):
+        write(to, number)
+    reader = Reader(store, CARD)
+    before = reader.read("ada", at="watermark")
+    store.is_dead = True
+    with pytest.raises(ConnectionError):
+        write(to, 15)
+    with pytest.raises(ConnectionError):
+        reader.read("ada")
+    store.is_dead = False
+    assert reader.read("ada", at="watermark")["m10"] == before["m10"]
+    write(to, 15)
+    assert reader.read("ada", at="watermark").as_of.batch == 15
+
+
+def test_a_clock_that_steps_back(tmp_path):
+    url = f"sqlite:///{tmp_path}/features.db"
+    to = serve_to(url)
+    for number in range(15):
+        to.clock = lambda now=START + (40 - number) * MINUTE: now
+        write(to, number)
+    reader = Reader(url, CARD)
+    reader._clock = lambda: START + 13 * MINUTE
+    answer = reader.read("ada", max_age="1 second")
+    assert answer["m10"] == {"n": WHOLE}
+    assert answer.age.total_seconds() == 0
+    reader._clock = lambda: START + 5 * MINUTE
+    answer = reader.read("ada")
+    assert answer["m10"] == {"n": 10}
+    assert answer["d"] is None  # its first slices may have been removed, by a watermark that is later
