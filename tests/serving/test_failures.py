@@ -14,7 +14,7 @@ from serving import in_process
 from serving.in_process import CARD, KEYS, MINUTE, START, write
 
 from slicing import InvalidValue, serve_to
-from slicing.serving import NO_BATCH, Reader, store_of
+from slicing.serving import Reader, store_of
 
 TESTS = Path(in_process.__file__).resolve().parents[1]
 WHOLE = 20
@@ -74,34 +74,39 @@ def published(url):
 
 
 def beside(url, batches, most):
-    """Read while a process writes micro-batches; each answer is that of one, or of newer slices, and none is older."""
-    writing = started(url, 0, batches)
-    choice, answers, last = random.Random(batches), 0, {}
-    deadline = time.monotonic() + most
-    while not published(url):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    reader = Reader(url, CARD)
-    while writing.poll() is None and time.monotonic() < deadline:
-        key, at = choice.choice(KEYS), choice.choice(["watermark", "watermark", START + batches * MINUTE])
-        answer = reader.read(key, at=at)
-        batch = answer.as_of.batch
-        assert batch >= last.get("batch", NO_BATCH)
-        last["batch"] = batch
-        if at == "watermark":
-            # A micro-batch of which only the rows are there has newer slices, but none before the watermark.
-            known = min(10, max(0, batch - 1))
-            assert answer["m10"] == {"n": 2 * known}
-        elif answer["d"] is not None:
-            count = answer["d"]["n"]
-            assert 2 * batch + 1 <= count <= 2 * batch + 3
-            assert count >= last.get(key, 0)
-            last[key] = count
-        answers += 1
-    if writing.poll() is None:
+    """Read while a process writes micro-batches; return how many answers there were, and the last micro-batch."""
+    writing, deadline = started(url, 0, batches), time.monotonic() + most
+    try:
+        while not published(url):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return read_until(lambda: writing.poll() is not None or time.monotonic() > deadline, Reader(url, CARD))
+    finally:
         writing.kill()
-    writing.wait()
-    return answers, last["batch"]
+        writing.wait()
+
+
+def read_until(is_over, reader):
+    """Check that each answer is that of one micro-batch, or of newer slices, and that none is older than the last."""
+    choice, answers, last = random.Random(7), 0, 0
+    while not is_over():
+        key, ahead = choice.choice(KEYS), choice.choice([None, 1, 5])
+        until = None if ahead is None else last + ahead
+        answer = reader.read(key, at="watermark" if until is None else START + until * MINUTE)
+        batch = answer.as_of.batch
+        assert batch >= last
+        last, answers = batch, answers + 1
+        if until is None:
+            # A micro-batch of which only the rows are there has newer slices, but none before the watermark.
+            assert answer["m10"] == {"n": 2 * min(10, max(0, batch - 1))}
+        elif answer["d"] is not None:
+            assert of_a_day(until, batch) <= answer["d"]["n"] <= of_a_day(until, batch + 1)
+    return answers, last
+
+
+def of_a_day(until, batch):
+    """The records of a key in the day before a minute, as of a micro-batch."""
+    return sum(2 if minute < batch else 1 for minute in range(max(0, until - 24 * 60), min(batch + 1, until)))
 
 
 def test_a_reader_beside_a_writer(tmp_path):
