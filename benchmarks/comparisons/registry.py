@@ -21,6 +21,7 @@ FIRST = (
         "batch_bytes",
         "memory",
         "state_bytes",
+        "serving",
         "stages",
         "accounting",
     ),

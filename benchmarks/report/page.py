@@ -47,6 +47,11 @@ the sum of absolute values. When two queries of this framework are compared, eac
 **Older commits.** A comparison with an older commit runs each side in a process of its own. The sides alternate run by
 run, and the best run of each counts.
 
+**Serving.** A reader answers requests one after another, on the machine of the store; PostgreSQL runs without `fsync`,
+and Redis writes no files. 200 of the million keys have a record a minute for a week, the others three records. Every
+other request is of one of the 200. Answers are checked against SQL over the records. Reads in Python are those of a
+store that has its answers in memory.
+
 **Goals.** The goals are the project's own. Missed goals are shown too.
 
 **Age.** A line that is not measured again keeps its figure, so lines may be of different commits."""
@@ -105,7 +110,8 @@ def text(
         "Where the time goes": stages(_timed(found)),
         "Flink SQL": _by_hand(found, "Flink", FLINK),
         "Kafka Streams": _by_hand(found, "KafkaStreams", KAFKA_STREAMS),
-        "Memory": _figures([each for each in found if isinstance(each, Figure)], known.get("Memory", "")),
+        "Memory": _figures(_figures_of(found, serving=False), known.get("Memory", "")),
+        "Serving": _figures(_figures_of(found, serving=True), known.get("Serving", "")),
         "Reads and writes of the state": _accounting(found),
         "How it grows": grown(_on(found, growth.AXES)),
         "Two axes together": grown(_on(found, growth.CROSSES)),
@@ -196,17 +202,29 @@ def _by_hand(found: Sequence[Kept], peer: str, says: str) -> str:
     return f"{says}\n\n{ratios.compared(measured, titles)}" if titles else ""
 
 
+def _figures_of(found: Sequence[Kept], serving: bool) -> list[Figure]:
+    """The figures of serving, or the others."""
+    return [each for each in found if isinstance(each, Figure) and each.name.startswith("Serving-") == serving]
+
+
 def _figures(figures: Sequence[Figure], before: str) -> str:
     """The table of figures; those that were not measured again keep their lines in `before`, the previous section."""
     if not figures:
         return ""
     rows = [
-        (each.title, "" if each.goal is None else f"<= {_number(each.goal)}", f"{_number(each.value)} {each.unit}")
+        (
+            each.title,
+            "" if each.goal is None else f"{_SIDE[each.more_is_better]} {_number(each.goal)}",
+            f"{_number(each.value)} {each.unit}",
+        )
         for each in figures
     ]
     head, measured = ("", "goal", "measured"), {each.title for each in figures}
     lines = [line for line in before.splitlines()[2:] if line.removeprefix("| ").partition(" | ")[0] not in measured]
     return "\n".join([markdown(head, rows), *lines])
+
+
+_SIDE = {False: "<=", True: ">="}
 
 
 def _number(value: float) -> str:

@@ -94,6 +94,7 @@ class Figure:
     unit: str
     goal: float | None
     machine: str
+    more_is_better: bool = False
 
     @property
     def figure(self) -> float:

@@ -44,14 +44,16 @@ from benchmarks.comparisons.warm import SameRows
 from benchmarks.report import asv, brief, floors, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
-from benchmarks.running import bounded, changed, encoded, resuming, session, streams, turns, warm
+from benchmarks.running import bounded, changed, encoded, resuming, served, session, streams, turns, warm
 from benchmarks.running.processes import processor_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
+from benchmarks.workloads import served as served_rows
 from benchmarks.workloads import workload as workloads
 from combinators.catalogue import CATALOGUE, MORE
 from slicing import on_change, on_update
 from slicing.cli.session import UNLIMITED
+from slicing.serving import Reader
 
 FAST, SLOW = Run(2.0, 1_000, 60), Run(30.0, 1_000, 60)
 
@@ -827,3 +829,33 @@ def test_a_commit_that_is_not_there_is_refused(monkeypatch, tmp_path):
         old_commit.tree_of("no-such-commit"),
     ):
         pass
+
+
+def test_figures_of_serving_are_a_table_of_their_own():
+    found = [
+        results.Figure("Serving-a", "read", 0.31, "ms", 0.5, "here"),
+        results.Figure("Serving-b", "lookup / read", 500.0, "times as long", 300.0, "here", more_is_better=True),
+        results.Figure("m", "peak", 5.0, "MiB", 10.0, "here"),
+    ]
+    written = page.text(found)
+    table = "| read | <= 0.5 | 0.31 ms |\n| lookup / read | >= 300 | 500 times as long |"
+    assert f"## Serving\n\n{markdown(('', 'goal', 'measured'))}\n{table}\n\n" in written
+    assert page.text(found[2:], before=written) == written
+
+
+def test_served_slices_are_those_of_their_records(monkeypatch):
+    monkeypatch.setattr(served_rows, "BUSY", 1)
+    reader = Reader(served.filled.__wrapped__("sqlite", 4), served_rows.CARD)
+    for some in served_rows.portions(4):
+        for key in set(some.key.tolist()):
+            answer = reader.read(key, at=served_rows.NOW)
+            for name, start in answer.starts.items():
+                held = (some.key == key) & (some.ts >= start.timestamp() * 1e6)
+                assert answer[name] == _of_records(some.n[held], some.x[held])
+    reader.close()
+
+
+def _of_records(n, x):
+    if not len(n):
+        return {"n": 0, "total": None, "mean": None, "low": None, "high": None}
+    return {"n": len(n), "total": n.sum(), "mean": x.mean(), "low": x.min(), "high": x.max()}

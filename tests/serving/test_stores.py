@@ -167,6 +167,14 @@ def test_rows_are_removed_in_portions(store):
     assert store.remove("other", 0, START + HOUR, 20) == 1
 
 
+def test_keys_that_have_newer_rows_do_not_hold_up_the_removal_of_others(store):
+    first = [Row(f'["{key}"]', 0, START + at, START + at + 1, 1, b"p", 1) for key in range(30) for at in (0, HOUR)]
+    store.put("user", first)
+    assert store.remove("user", 0, START + 1, 1000) == 30
+    store.put("user", [Row('["new"]', 0, START + 5, START + 6, 1, b"p", 1)])
+    assert store.remove("user", 0, START + 6, 10) == 1
+
+
 def test_a_micro_batch_that_runs_twice_at_once_is_written_once(store):
     windows = [hopping("10 minutes", "1 minute"), hopping("3 hours", "1 minute", tail="1 hour")]
     card = definition(windows, {"n": C.count()})
