@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from slicing.aggregates.aggregate import Aggregate, Bound, Struct
 from slicing.aggregates.conversions import as_number
-from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of, is_nested
+from slicing.aggregates.fields import FLOATS, INTEGERS, INTERVAL, decimal_of, is_nested
 from slicing.column_names import written
 from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt, hinted
 
@@ -27,6 +27,7 @@ ANY_NESTED = "array, map, struct"
 """Stands for arrays, maps and structs of every kind in lists of kinds."""
 
 NUMBERS = (*INTEGERS, *FLOATS, ANY_DECIMAL)
+SUMMED = (*NUMBERS, INTERVAL)
 ATOMIC = ("boolean", *NUMBERS, "string", "binary", "date", "timestamp", "timestamp_ntz")
 CARRIED = (*ATOMIC, ANY_NESTED)
 """The kinds of values that are only kept and put in order."""
@@ -49,7 +50,7 @@ def accepts(kinds: tuple[str, ...], kind: str) -> bool:
 def require(label: str, kinds: tuple[str, ...], kind: str, remedy: str) -> None:
     """Raise InvalidType with this remedy unless `kind` is one of `kinds`."""
     if not accepts(kinds, kind):
-        topic = Topic.NUMBERS if kinds == NUMBERS else Topic.COLUMN
+        topic = Topic.NUMBERS if kinds in (NUMBERS, SUMMED) else Topic.COLUMN
         said = (as_number(kind), (kind,)) if remedy == AS_NUMBER else (remedy,)
         rule = f"`{label}` takes a column of one of {', '.join(kinds)}; got {kind}. "
         raise InvalidType(rule, Remedy(topic, *said))

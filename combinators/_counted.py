@@ -10,6 +10,7 @@ from combinators._common import ANY_NESTED, Array, constant, require
 from combinators._items import Items
 from combinators._tables import Joined, Layout, Limit, Measure, Tables, parted
 from slicing.aggregates.aggregate import Aggregate, Bound, Gathered
+from slicing.aggregates.fields import INTERVAL
 from slicing.errors import InvalidValue, excerpt
 
 Lower = Callable[[Items, Tables], Any]
@@ -25,7 +26,10 @@ def checked_limit(limit: int | None) -> int | None:
 def counted(
     label: str, column: str, limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, returns: str
 ) -> Bound:
-    """Return an aggregate of the counted values of a column; "{kind}" in `returns` is replaced by the column's kind."""
+    """Return an aggregate of the counted values of a column.
+
+    In `returns`, "{kind}" stands for the kind of the column, "{mean}" for double or, of intervals, an interval.
+    """
     source = partial(_counted, limit, kinds, remedy, lower, returns)
     return Bound(source, (column,), label, unlimited="" if limit.most else limit.what, nested=ANY_NESTED in kinds)
 
@@ -41,7 +45,7 @@ def _counted(limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, re
         joined.inverse,
         partial(lowered, joined.layout, limit, Tables.sizes, partial(lower, items)),
         partial="counted binary",
-        returns=returns.replace("{kind}", kind),
+        returns=returns.replace("{kind}", kind).replace("{mean}", INTERVAL if kind == INTERVAL else "double"),
         columns=True,
         view="limbs",
         meanings=(joined.meaning,),

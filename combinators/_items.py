@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from combinators._common import Array
 from slicing.aggregates.arrow import column_to_arrow
-from slicing.aggregates.fields import FLOATS, Field, arrow_type, decimal_of, is_nested, numpy_type
+from slicing.aggregates.fields import FLOATS, INTERVAL, Field, arrow_type, decimal_of, is_nested, numpy_type
 from slicing.aggregates.ordered_bytes import decoded, encoded, floats, ordered_bits
 
 _TEXT = ("string", "binary")
@@ -86,7 +86,7 @@ class Items:
             return _objects([Decimal((h << 64) | x).scaleb(-decimal[1], _ROOMY) for h, x in pairs])
         if self.kind in FLOATS:
             return floats(numbers[0]).astype(numpy_type(self.kind))
-        if self.kind in ("date", "timestamp", "timestamp_ntz"):
+        if self.kind in ("date", "timestamp", "timestamp_ntz", INTERVAL):
             return numbers[0]
         return numbers[0].astype(numpy_type(self.kind))
 

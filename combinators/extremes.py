@@ -12,7 +12,7 @@ from combinators._common import ATOMIC, CARRIED, Array, constant, enough, requir
 from combinators._ordered import Ordered, beside, checked_count, gathered
 from combinators._tables import Joined
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input, fieldwise
-from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
+from slicing.aggregates.fields import FLOATS, INTEGERS, INTERVAL, numpy_type
 from slicing.errors import InvalidValue
 
 _CAST = "Choose or compute an atomic column first."
@@ -117,14 +117,14 @@ def _alone(ordered: Ordered, joined: Joined, starts: Array, value: Any) -> Array
 
 
 def _min_of(label: str, kind: str) -> Aggregate:
-    require(label, ATOMIC, kind, _CAST)
+    require(label, (*ATOMIC, INTERVAL), kind, _CAST)
     if kind in FLOATS:
         return _extreme("min", kind, np.nan, np.fmin)
     return _extreme("min", kind, True if kind == "boolean" else int(_bounds(kind).max), np.minimum)
 
 
 def _max_of(label: str, kind: str) -> Aggregate:
-    require(label, ATOMIC, kind, _CAST)
+    require(label, (*ATOMIC, INTERVAL), kind, _CAST)
     if kind in FLOATS:
         return _extreme("max", kind, -np.inf, np.maximum)
     return _extreme("max", kind, False if kind == "boolean" else int(_bounds(kind).min), np.maximum)
@@ -143,7 +143,7 @@ def _extreme(name: str, kind: str, identity: Any, choose: np.ufunc) -> Aggregate
         partial(_add, choose),
         fieldwise(choose, np.add),
         lower=_lower,
-        partial=f"value {kind}, n bigint",
+        partial=f"value {'bigint' if kind == INTERVAL else kind}, n bigint",
         returns=kind,
         columns=True,
         view="ranks",

@@ -16,14 +16,14 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from combinators._common import AS_NUMBER, NUMBERS, Array, checked_samples, constant, require, shown
+from combinators._common import AS_NUMBER, NUMBERS, SUMMED, Array, checked_samples, constant, require, shown
 from combinators._counted import Lower, checked_limit, counted, lowered
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._samples import Merged, check_installed, gathered, quantiles, samples_for
 from combinators._tables import Joined, Layout, Limit, Tables, parted
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Growth, Input
-from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
+from slicing.aggregates.fields import FLOATS, INTEGERS, INTERVAL, numpy_type
 from slicing.errors import InvalidValue, excerpt
 
 Share = float | Sequence[float]
@@ -69,14 +69,14 @@ def percentile(
 def median(column: Input, *, limit: int | None = None, min_samples: int = 1, where: Condition = None) -> Bound:
     """The exact median of `column`: the middle value, or the mean of the two in the middle.
 
-    Fewer than `min_samples` values give null. Returns double. Cost and errors as for `percentile`. Reference:
-    Spark's `median`.
+    Fewer than `min_samples` values give null. Returns double; an interval for intervals of days to seconds. Cost
+    and errors as for `percentile`. Reference: Spark's `median`.
 
     >>> median("x").label
     'median(x)'
     """
     lower = partial(_interpolated, _asked(0.5, min_samples), "linear")
-    return _exact(f"median({column})", column, lower, "double", limit).where(where)
+    return _exact(f"median({column})", column, lower, "{mean}", limit, SUMMED).where(where)
 
 
 def approx_percentile(
@@ -190,15 +190,17 @@ def _at(tables: Tables, ranks: Array) -> Array:
 # Exact
 
 
-def _exact(label: str, column: str, lower: Lower, returns: str, limit: int | None) -> Bound:
+def _exact(
+    label: str, column: str, lower: Lower, returns: str, limit: int | None, kinds: tuple[str, ...] = NUMBERS
+) -> Bound:
     limits = Limit(label, "every value", checked_limit(limit))
-    return counted(label, column, limits, NUMBERS, AS_NUMBER, lower, returns)
+    return counted(label, column, limits, kinds, AS_NUMBER, lower, returns)
 
 
 def _interpolated(asked: _Asked, how: Interpolation, items: Items, tables: Tables) -> Array:
     totals = tables.totals()
     if not len(tables.cells):
-        return asked.results([np.zeros(tables.count)] * len(asked.shares), totals < asked.least)
+        return asked.results([np.zeros(tables.count, np.int64)] * len(asked.shares), totals < asked.least)
     values = items.values(tables.numbers, tables.texts).astype(np.float64)
     columns = []
     for share in asked.shares:
@@ -208,6 +210,8 @@ def _interpolated(asked: _Asked, how: Interpolation, items: Items, tables: Table
         with np.errstate(all="ignore"):
             between = (upper - position) * below + (position - lower) * above
         columns.append(np.where((lower == upper) | (below == above), below, between))
+    if items.kind == INTERVAL:
+        columns = [column.astype(np.int64) for column in columns]
     return asked.results(columns, totals < asked.least)
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from combinators._common import AS_NUMBER, NUMBERS, Array, constant, enough, require, shown
+from combinators._common import AS_NUMBER, SUMMED, Array, constant, enough, require, shown
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Fieldwise, Input, fieldwise
-from slicing.aggregates.fields import FLOATS, decimal_of
+from slicing.aggregates.fields import FLOATS, INTERVAL, decimal_of
 from slicing.errors import InvalidValue, ResultOverflow
 
 _VERSION = "combinators.sum"
@@ -34,12 +34,12 @@ _ROOMY = Context(prec=80)
 def sum(column: Input, *, overflow: Overflow = _ERROR, min_samples: int = 1, where: Condition = None) -> Bound:
     """The sum of the values of `column`.
 
-    Fewer than `min_samples` values give null. Integers give bigint, float and double give double, decimal(p,s)
-    gives decimal(p+10,s) with at most 38 digits. Integers and decimals are exact and invertible: 2 combines a
-    window; floats are not inverted: 4 on average, 2 sqrt(n) at worst. A sum that exceeds the result type raises
-    ResultOverflow, or gives null with `overflow="null"`. This option is not part of the state: a running query may
-    change it. Raises InvalidType for a column that is not numeric, InvalidValue for another `overflow`. Reference:
-    Spark's `sum` in ANSI mode.
+    Fewer than `min_samples` values give null. Integers give bigint, float and double give double, intervals of days
+    to seconds give intervals, decimal(p,s) gives decimal(p+10,s) with at most 38 digits. Integers and decimals are
+    exact and invertible: 2 combines a window; floats are not inverted: 4 on average, 2 sqrt(n) at worst. A sum that
+    exceeds the result type raises ResultOverflow, or gives null with `overflow="null"`. This option is not part of
+    the state: a running query may change it. Raises InvalidType for a column that is not numeric, InvalidValue for
+    another `overflow`. Reference: Spark's `sum` in ANSI mode.
 
     >>> [sum("x").resolve((kind,)).returns for kind in ("tinyint", "float", "decimal(10,2)", "decimal(38,4)")]
     ['bigint', 'double', 'decimal(20,2)', 'decimal(38,4)']
@@ -51,11 +51,11 @@ def sum(column: Input, *, overflow: Overflow = _ERROR, min_samples: int = 1, whe
 def mean(column: Input, *, overflow: Overflow = _ERROR, min_samples: int = 1, where: Condition = None) -> Bound:
     """The arithmetic mean of the values of `column`.
 
-    Fewer than `min_samples` values give null. Integers, float and double give double, decimal(p,s) gives
-    decimal(p+4,s+4), both at most 38, rounded half up. Integers are summed exactly and divided once: the mean is
-    within 2 ulp of the true one, even if their sum exceeds bigint. Cost and errors as for `sum`. Only a decimal
-    mean can exceed its type; it is null then with `overflow="null"`. Reference: Spark's `avg`, which adds integers
-    as doubles.
+    Fewer than `min_samples` values give null. Integers, float and double give double, intervals of days to seconds
+    give intervals, decimal(p,s) gives decimal(p+4,s+4), both at most 38, rounded half up. Integers are summed
+    exactly and divided once: the mean is within 2 ulp of the true one, even if their sum exceeds bigint. Cost and
+    errors as for `sum`. Only a decimal mean can exceed its type; it is null then with `overflow="null"`. Reference:
+    Spark's `avg`, which adds integers as doubles.
 
     >>> [mean("x").resolve((kind,)).returns for kind in ("bigint", "decimal(10,2)", "decimal(38,36)")]
     ['double', 'decimal(14,6)', 'decimal(38,38)']
@@ -74,23 +74,25 @@ def _checked(overflow: Overflow) -> str:
 
 
 def _sum_of(label: str, overflow: str, kind: str) -> Aggregate:
-    require(label, NUMBERS, kind, AS_NUMBER)
+    require(label, SUMMED, kind, AS_NUMBER)
     if decimal := decimal_of(kind):
         precision, scale = min(decimal[0] + 10, _MAX_DIGITS), decimal[1]
         return _limbs(partial(_decimal_sum, label, overflow, precision, scale), f"decimal({precision},{scale})")
     if kind in FLOATS:
         return _floats(_float_sum)
-    return _integers(partial(_integer_sum, label, overflow), "bigint")
+    return _integers(partial(_integer_sum, label, overflow), INTERVAL if kind == INTERVAL else "bigint")
 
 
 def _mean_of(label: str, overflow: str, kind: str) -> Aggregate:
-    require(label, NUMBERS, kind, AS_NUMBER)
+    require(label, SUMMED, kind, AS_NUMBER)
     if decimal := decimal_of(kind):
         precision, scale = min(decimal[0] + 4, _MAX_DIGITS), min(decimal[1] + 4, _MAX_DIGITS)
         lower = partial(_decimal_mean, label, overflow, decimal[1], precision, scale)
         return _limbs(lower, f"decimal({precision},{scale})")
     if kind in FLOATS:
         return _floats(_float_mean)
+    if kind == INTERVAL:
+        return _integers(_interval_mean, INTERVAL)
     return _integers(_integer_mean, "double")
 
 
@@ -182,6 +184,12 @@ def _integer_sum(label: str, overflow: str, acc: Any) -> Array:
 def _integer_mean(acc: Any) -> Array:
     top, low, n = _carried_integers(acc)
     return shown((top * 2.0**32 + low) / np.maximum(n, 1), n == 0)
+
+
+def _interval_mean(acc: Any) -> Array:
+    top, low, n = _carried_integers(acc)
+    total = top.astype(object) * (1 << 32) + low
+    return shown(np.frompyfunc(_half_up, 2, 1)(total, np.maximum(n, 1)).astype(np.int64), n == 0)
 
 
 def _limbs(lower: Any, returns: str) -> Aggregate:

@@ -28,7 +28,7 @@ def to_numpy(array: pa.Array, dtype: np.dtype[Any]) -> Array:
         return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)].copy()
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
-    elif pa.types.is_timestamp(array.type):
+    elif pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
         array = array.cast(pa.int64())
     if array.null_count:
         array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)

@@ -280,6 +280,8 @@ class ColumnsKernel(Kernel):
 def _value_type(type_: pa.DataType, view: str) -> np.dtype[Any]:
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
         return np.dtype(np.object_ if view == "values" else np.int64)
+    if pa.types.is_duration(type_):
+        return np.dtype(np.int64)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_):
         dtype: np.dtype[Any] = np.dtype(type_.to_pandas_dtype())
         return dtype

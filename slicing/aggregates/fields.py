@@ -60,6 +60,10 @@ _ARRAY = re.compile(r"array\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _MAP = re.compile(r"map\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _STRUCT = re.compile(r"struct\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 
+INTERVAL = "interval day to second"
+"""The kind of Spark's intervals of days to seconds, in microseconds. Only columns of records and results have it."""
+_INTERVAL = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
 
@@ -92,6 +96,11 @@ def kind_of(text: str) -> str:
 
 
 @_once
+def value_kind_of(text: str) -> str:
+    """Return the kind of a type that a column of records or a result may have: an atomic one, or an interval."""
+    return INTERVAL if _is_interval(text) else kind_of(text)
+
+
 def decimal_of(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of a decimal kind, None for other kinds."""
     match = _DECIMAL.fullmatch(kind)
@@ -168,7 +177,7 @@ def arrow_type(kind: str) -> pa.DataType:
     if width := width_of(kind):
         return pa.binary(width)
     decimal = decimal_of(kind)
-    return pa.decimal128(*decimal) if decimal else _ARROW[kind]
+    return pa.decimal128(*decimal) if decimal else pa.duration("us") if kind == INTERVAL else _ARROW[kind]
 
 
 @_once
@@ -186,7 +195,15 @@ def result_kind_of(text: str) -> str:
 
 def parse_results(ddl: str) -> tuple[Field, ...]:
     """Return the fields of a result's DDL text: as for a partial, or arrays and structs such as "array<double>"."""
-    return parse_fields(ddl, result_kind_of)
+    return (Field("value", INTERVAL),) if _is_interval(ddl) else parse_fields(ddl, _field_kind)
+
+
+def _field_kind(text: str) -> str:
+    return INTERVAL if _is_interval(text) else result_kind_of(text)
+
+
+def _is_interval(text: str) -> bool:
+    return _INTERVAL.fullmatch(text.strip().lower()) is not None
 
 
 def _split(text: str) -> list[str]:

@@ -20,12 +20,14 @@ from pyspark.sql import types as T
 from slicing.aggregates.conversions import as_atomic
 from slicing.aggregates.fields import (
     FLOATS,
+    INTERVAL,
     Field,
     element_of,
     entry_of,
     kind_of,
     members_of,
     result_kind_of,
+    value_kind_of,
 )
 from slicing.column_names import as_column, in_backquotes, in_code
 from slicing.errors import InvalidType, Remedy, Topic
@@ -90,10 +92,14 @@ def _as_time(code: str, new: str, data_type: T.DataType) -> str:
     return "Compute one of it first, by `withColumn`, or name another column"
 
 
+COLUMN = "column"
+"""What `kind_of_type` calls a column of records that is aggregated: it may hold intervals."""
+
+
 def kind_of_type(data_type: T.DataType, name: str, what: str, code: str = "") -> str:
     """Return the kind of an atomic type. Raises InvalidType, with the remedy, for other types."""
     try:
-        return kind_of(data_type.simpleString())
+        return (value_kind_of if what == COLUMN else kind_of)(data_type.simpleString())
     except ValueError:
         raise InvalidType(
             f"{what} `{name}` has type {data_type.simpleString()}, which cannot be used here. ",
@@ -104,7 +110,7 @@ def kind_of_type(data_type: T.DataType, name: str, what: str, code: str = "") ->
 def nested_kind_of_type(data_type: T.DataType, name: str, code: str = "") -> str:
     """Return the kind of an atomic or nested type. Raises InvalidType, with the remedy, for other types."""
     if not isinstance(data_type, (T.ArrayType, T.MapType, T.StructType)):
-        return kind_of_type(data_type, name, "column", code)
+        return kind_of_type(data_type, name, COLUMN, code)
     if odd := next(filter(re.compile(r"[:,<>()]|^\s|\s$").search, _names_in(data_type)), None):
         raise InvalidType(
             f"column `{name}` has a field `{odd}`, and names in structs have none of `:,<>()`, and no spaces at their "
@@ -168,5 +174,7 @@ def logical(column: Column, kind: str) -> Column:
         return F.timestamp_micros(column)
     if kind == "timestamp_ntz":
         # Interval arithmetic does not use a time zone, so every wall clock time is preserved.
-        return F.expr(_NTZ_EPOCH) + column * F.expr("interval '0.000001' second")
+        return F.expr(_NTZ_EPOCH) + logical(column, INTERVAL)
+    if kind == INTERVAL:
+        return column * F.expr("interval '0.000001' second")
     return column

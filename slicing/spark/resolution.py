@@ -24,7 +24,7 @@ from slicing.drafts.draft import NO_KEY, Draft, output_names
 from slicing.errors import InvalidType, Remedy
 from slicing.options import Options
 from slicing.process.function import Then
-from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
+from slicing.spark.columns import COLUMN, Key, kind_of_type, nested_kind_of_type
 from slicing.spark.names import DeclaredNames, Names, NamesOfHistory
 from slicing.spark.query import Query
 from slicing.spark.window_columns import columns_of
@@ -167,7 +167,7 @@ class Resolution(Draft):
         schema = self.schema
         plain = {column for bound in self.results.values() if not bound.nested for column in bound.inputs}
         return {
-            name: kind_of_type(schema[name].dataType, name, "column", self._names.code(name))
+            name: kind_of_type(schema[name].dataType, name, COLUMN, self._names.code(name))
             if name in plain
             else nested_kind_of_type(schema[name].dataType, name, self._names.code(name))
             for name in self.value_columns

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from slicing.aggregates.fields import Field, arrow_type, ddl_of, over_leaves, width_of
+from slicing.aggregates.fields import INTERVAL, Field, arrow_type, ddl_of, over_leaves, width_of
 
 START, STOP, FAMILY = "start", "stop", "family"
 """The start and the end of a window, and the number of its family; for a late row, the start of its slice instead."""
@@ -32,7 +32,7 @@ END, RECORDS, WATERMARK, TAKEN, MISSED, UNTIL, TIME = "end", "records", "waterma
 first window that was open, the number of closed windows, the end of that open window, and the time of the record."""
 KEY, RESULT, OLD, VALUE = "k", "r", "o", "v"
 """The prefixes of numbered columns: leaves of keys, results, replaced results, values of a late record."""
-_PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint"}
+_PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint", INTERVAL: "bigint"}
 
 Item = TypeVar("Item")
 
