@@ -23,7 +23,7 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
-from slicing.engines.wide_rows import hidden, of_something
+from slicing.engines.wide_rows import told
 from slicing.state.format.header import FamilyState
 from slicing.state.format.list_names import of_family
 from slicing.state.pages import Pages
@@ -112,8 +112,7 @@ class FamilyProgress(Progress):
     def emitted(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
         frames = without_repeats(self.family, frames, by_end=self.by_end)
-        aligned = [each.state for each in self.aligned_families]
-        for frame in of_something(hidden(frame, self.state, aligned) for frame in frames):
+        for frame in told(frames, [self.state, *(each.state for each in self.aligned_families)]):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:

@@ -20,6 +20,7 @@ from slicing.errors import StateMismatch
 from slicing.state.format.changes import WHEN_WHOLE
 from slicing.state.format.header import FamilyState
 from slicing.windows.families.family import Family
+from slicing.windows.time.slices import FOREVER
 
 FirstOpen: TypeAlias = Callable[[Family], int]
 
@@ -70,31 +71,21 @@ def note_lacking(states: Sequence[FamilyState]) -> None:
         state.whole = state.retained_from if state.lacks else None
 
 
-def hidden(frame: Windows, state: FamilyState, aligned: Sequence[FamilyState]) -> Windows:
-    """Return a frame that tells which of its windows, and of their aligned windows, hold all their records."""
-    if not any(each.lacks for each in (state, *aligned)):
-        return frame
-    return replace(
-        _known(frame, state),
-        aligned=tuple(_known(side, state) for side, state in zip(frame.aligned, aligned, strict=True)),
-    )
+def told(frames: Iterator[Windows], states: Sequence[FamilyState]) -> Iterator[Windows]:
+    """Yield frames that tell which of their windows, and of their aligned windows, hold all their records.
 
-
-def _known(frame: Windows, state: FamilyState) -> Windows:
-    return replace(frame, is_complete=np.asarray(frame.windows >= state.retained_from)) if state.lacks else frame
-
-
-def of_something(frames: Iterator[Windows]) -> Iterator[Windows]:
-    """Yield the frames without the rows in which every window with records is incomplete; empty rows stay."""
+    `states` are those of the families of a frame. Rows in which no window with records holds all of them are left out;
+    empty rows stay.
+    """
+    if not any(state.lacks for state in states):
+        yield from frames
+        return
+    firsts = [state.retained_from if state.lacks else -FOREVER for state in states]
     for frame in frames:
-        sides = (frame, *frame.aligned)
-        if all(side.is_complete is None for side in sides):
-            yield frame
-            continue
-        held = np.logical_or.reduce([side.records > 0 for side in sides])
-        known = [
-            side.records > 0 if side.is_complete is None else (side.records > 0) & side.is_complete for side in sides
-        ]
-        rows = np.flatnonzero(~held | np.logical_or.reduce(known))
+        sides = list(zip((frame, *frame.aligned), firsts, strict=True))
+        own, *aligned = (replace(side, is_complete=np.asarray(side.windows >= first)) for side, first in sides)
+        held = np.array([side.records > 0 for side, _ in sides])
+        known = held & [each.is_complete for each in (own, *aligned)]
+        rows = np.flatnonzero(~held.any(axis=0) | known.any(axis=0))
         if len(rows):
-            yield frame.take(rows)
+            yield replace(own, aligned=tuple(aligned)).take(rows)

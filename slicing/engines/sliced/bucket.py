@@ -37,7 +37,7 @@ from slicing.engines.sliced.lookups import SliceLookup
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.unknown import UnknownWindows
-from slicing.engines.wide_rows import hidden, note_lacking, of_something
+from slicing.engines.wide_rows import note_lacking
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.coverage import Coverage, first_needed
 from slicing.state.format.fingerprint import Fingerprint
@@ -187,11 +187,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
 
     def _looked_up(self, at: SliceLookup) -> Iterator[Windows]:
         """Yield the windows that are looked up, from the stored slices. Wide rows are those that would be emitted."""
-        if at.lacking is None:
-            return at.windows()
-        (leading,) = self.leading
-        aligned = [each.state for each in leading.aligned_families]
-        return of_something(hidden(frame, leading.state, aligned) for frame in at.windows())
+        return at.windows() if at.lacking is None else self.leading[0].emitted(at.windows())
 
     @property
     def _lacking(self) -> int | None:
