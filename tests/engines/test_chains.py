@@ -15,13 +15,14 @@ from scenarios.kinds import KINDS
 from scenarios.kinds.calendar import DaysByEnd
 from scenarios.kinds.even import Even
 from scenarios.kinds.several import several
+from scenarios.kinds.tailed import Coarse
 from scenarios.lookups import Lookups
 from scenarios.scenario import Process, Scenario
 from scenarios.streams import stream
 from test_scenarios import TRIGGERS, allowed, for_seeds, in_turns
 
 from slicing.errors import StateMismatch
-from slicing.triggers.emission import early
+from slicing.triggers.emission import early, on_close
 from slicing.triggers.trigger import CHANGED
 from slicing.windows.families.family import TAILED
 
@@ -190,6 +191,19 @@ def test_records_of_windows_that_have_closed_do_not_wait_in_longer_ones():
     assert not made.step([(8 * MS, 1, 5)], 5)
     assert made.step([(8 * MS, 2, 5)], 5).keys() == {("early", 2, 0, at, at + 20 * MS) for at in (0, 5 * MS)}
     assert made.step([(9 * MS, 1, 5)], 5)
+    made.drain()
+
+
+def test_added_windows_end_where_slices_stay_separate():
+    """Not at an edge that only windows know which the same change removes, as slices before may be merged."""
+    short, long = Even.of(5, 1), Even.of(44, 8)
+    made = Scenario(several(Coarse.of(12, 1, 4), short, long), on_close(), results=("rows",), adapts=True)
+    for at in range(30):
+        made.step([(at * MS, 1, 5)], at)
+    made.change(kind=several(short, long))
+    made.step([(30 * MS, 1, 5)], 29)
+    made.change(kind=Even.of(2, 3, 1), grace=16 * MS)  # else they would begin after all that are merged
+    made.step([(31 * MS, 1, 5)], 29)
     made.drain()
 
 

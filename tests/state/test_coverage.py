@@ -144,7 +144,7 @@ def check(made, cut=None):
             assert at >= first
             assert at >= end or at >= SLICES or made.is_whole(at, end)
         begin = int(windows[0])
-        if (first := coverage.first_whole(family, begin)) > begin:
+        if (first := coverage.first_whole(family, begin, coverage.edges)) > begin:
             assert coverage.is_merged
             last = np.array([first - 1])
             assert not coverage.whole(family.first_slice(last), family.end_slice(last)).any()

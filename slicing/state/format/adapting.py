@@ -25,7 +25,7 @@ from slicing.state.format.changes import (
     placed,
     windows_of,
 )
-from slicing.state.format.coverage import Coverage, coverage_of
+from slicing.state.format.coverage import Coverage, Edges, coverage_of
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, FamilyState, Header, Result
 from slicing.state.format.list_names import EARLY, INSTANTS, PENDING, SESSIONS, WINDOW, parse
@@ -92,10 +92,11 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
     _recut(stored, wanted, frontier)
     coverage = coverage_of(stored, windows.held)
     begin = _begin(stored, coverage, frontier)
+    kept = [coverage.edges[place] for place in places if place is not None]
     if wanted.retain:  # else the next close removes what was retained
         stored.retained_since = coverage.start(coverage.stored)
     stored.families = [
-        stored.families[place] if place is not None else _added(coverage, family, begin, spec, number)
+        stored.families[place] if place is not None else _added(coverage, kept, family, begin, spec, number)
         for place, family, spec, number in zip(
             places, windows.wanted, wanted.layout["families"], _ids(stored, places), strict=True
         )
@@ -161,13 +162,15 @@ def _begin(stored: Header, coverage: Coverage, frontier: int | None) -> int:
     return max(begin, frontier) if is_eager and frontier is not None else begin
 
 
-def _added(coverage: Coverage, family: Family, begin: int, spec: list[Any], number: int) -> FamilyState:
+def _added(
+    coverage: Coverage, kept: Sequence[Edges], family: Family, begin: int, spec: list[Any], number: int
+) -> FamilyState:
     """Return the family progress of added windows, the first of which begins at `begin` or later.
 
     Windows that have ended already are skipped when the bucket is opened.
     """
     after = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
-    first = coverage.first_whole(family, after)
+    first = coverage.first_whole(family, after, kept)
     merged = int(family.first_slice(first)) if coverage.is_merged else None
     return FamilyState(first, first, first, None, id=number, spec=spec, added=True, merged=merged)
 

@@ -115,12 +115,17 @@ class Coverage:
             return since
         return np.asarray(self.family.slice_start(self.next_separate(self.family.slice_at(since))))
 
-    def first_whole(self, family: Family, begin: int) -> int:
-        """Return the first window of a family, `begin` or later, from which on all windows are whole."""
+    def first_whole(self, family: Family, begin: int, kept: Sequence[Edges]) -> int:
+        """Return the first window of a family, `begin` or later, from which on all windows are whole and stay so.
+
+        Of the edges that separate slices only those of the family and `kept` stay.
+        """
         if self.merged is None:
             return begin
         windows = np.arange(begin, int(family.last_window(self.merged)) + 1)
-        inside = np.flatnonzero(~self.whole(family.first_slice(windows), family.end_slice(windows)))
+        first, end = family.first_slice(windows), family.end_slice(windows)
+        left = replace(self, edges=(*kept, Edges(family)))
+        inside = np.flatnonzero(~(self.whole(first, end) & left.is_separate(end)))
         return begin + int(inside[-1]) + 1 if len(inside) else begin
 
     def holder(self, index: Array) -> Array:
