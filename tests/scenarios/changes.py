@@ -26,7 +26,7 @@ def begun(made, before):
     first = {}
     for state, part in zip(head.families, made.kind.parts, strict=True):
         if repr(part.window) not in old.windows:
-            window, own = state.next_to_fire if state.whole is None else state.whole, part.window.family
+            window, own = max(state.next_to_fire, state.retained_from), part.window.family
             first[repr(part.window)] = place = Place(int(own.window_start(window)), int(own.window_end(window)))
             old.check_first(part, place)
     held = dict(zip(zip(before["names"], before["eager"], strict=True), before["since"], strict=True))
