@@ -6,6 +6,7 @@ A test fails if a stored picture differs from what is drawn now.
 from datetime import UTC, datetime
 from pathlib import Path
 
+from docs.as_of import as_of
 from docs.chart import chart
 from slicing import (
     by_edges,
@@ -47,6 +48,13 @@ def several(*given, **named):
 def drawn():
     """All pictures, by name."""
     return {
+        "as_of": as_of(
+            several(
+                half=hopping("30 minutes", advance="10 minutes"),
+                hours=hopping("4 hours", advance="10 minutes", tail="1 hour"),
+            ),
+            datetime(2024, 5, 1, 14, 47, tzinfo=UTC),
+        ),
         "faster": chart(),
         "overview": draw(
             hopping("30 minutes", advance="10 minutes"),
