@@ -205,7 +205,7 @@ class Numbered(Kind):
         return next((place for place in places if place.start >= start and place.end > end), None)
 
     def next(self, place):
-        number = self.numbers[place] + 1
+        number = self.holding(place.start)[place] + 1
         while self.edges(number) == place:
             number += 1
         return self.edges(number)

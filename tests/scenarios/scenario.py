@@ -504,8 +504,8 @@ class Scenario:
         asks, window = self.trigger.asks, self.kind.window
         if not window.by_time:
             return window.ttl is not None and WAITING not in asks  # what forgotten keys waited for goes later
-        if self.retain and not self.kind.is_endless:
-            return False  # retained slices leave when a window closes, and none comes after the last one
+        if (self.retain or self.adapts) and not self.kind.is_endless:
+            return False  # slices retained, or of removed windows, leave at a close; none comes after the last window
         # The last window of all is kept to be compared with, or for late records: none comes after it.
         return self.kind.is_endless or not asks & {CHANGED, LATE}
 
