@@ -68,8 +68,8 @@ class ThreeLayer:
         window: int,
         until: int,
     ):
-        self._shape = live.shape.select(chosen)
-        self.live, self.chosen, self.cache, self.until = live, tuple(chosen), Deferring(cache, self._shape), until
+        self.live, self.chosen, self.until = live, tuple(chosen), until
+        self.cache = Deferring(cache, live.shape.select(chosen))
         self.slices, self.in_steps = slices, in_steps
         family = regular(live.shape.family)
         self.n, self.step = family.per_window, family.per_advance
@@ -80,9 +80,7 @@ class ThreeLayer:
         self.p, self.q = oldest // self.length, (oldest + self.n - 1) // self.length
         self.run = self._read(RUN)
         self._nodes: dict[NodeKey, Node] = {}
-        self._between: Node | None = None
         self._late_suffix: Block | None = None
-        self._between_changed = False
 
     def late(self, rows: Rows, oldest: int) -> None:
         """Add rows of slices that have entered before, from `oldest` on, where the next window starts.
@@ -100,14 +98,14 @@ class ThreeLayer:
         self.run.append_slices(run)
         if len(suffix):
             self._late_suffix = None
-            self.cache.append(LATE_SUFFIX, regroup(self._shape, self.live.block(suffix, self.chosen)))
+            self.cache.append(LATE_SUFFIX, regroup(self.cache.shape, self.live.block(suffix, self.chosen)))
         if len(between):
-            self._middle()
+            middle = self._middle()  # read before the rows are stored, else they count twice
             by_group = replace(between, index=between.index // self.length * self.length)
-            folded = regroup(self._shape, self.live.block(by_group, self.chosen))
+            folded = regroup(self.cache.shape, self.live.block(by_group, self.chosen))
             self.cache.append(LATE_BETWEEN, folded)
-            self._add_late(self._middle(), folded)
-            self._between_changed = True
+            self._add_late(middle, folded)
+            self.cache.drop(BETWEEN)
 
     def learn_keys(self) -> None:
         """Read the whole groups, so that their keys are known: the number of windows at a time depends on the keys."""
@@ -223,7 +221,7 @@ class ThreeLayer:
             start.join(self.run)
         self._nodes[START] = start
         self.run = self.live.node(self.chosen)
-        self._forget_between()
+        self._drop(BETWEEN)
 
     def reach(self, oldest: int) -> int:
         """Return the end of the slices that are read to move to `oldest`; `oldest` itself if none are read."""
@@ -255,7 +253,7 @@ class ThreeLayer:
         if (self.p + 1) % self.outer == 0:
             self._begin_outer_group()
         self._leave_late_between()
-        self._forget_between()
+        self._drop(BETWEEN)
 
     def _begin_outer_group(self) -> None:
         """Compute the rests of the outer group that is now the oldest from totals, one for each of its slice groups."""
@@ -291,30 +289,27 @@ class ThreeLayer:
         node = self._node(suffix_from(oldest))
         self._drop(suffix_from(oldest))
         if self._late_suffix is None:
-            self._late_suffix = self.cache.load(LATE_SUFFIX) or empty(self._shape)
+            self._late_suffix = self.cache.load(LATE_SUFFIX) or empty(self.cache.shape)
         if len(self._late_suffix):
             self._add_late(node, self._late_suffix.between(oldest, 1 << 62))
         return node
 
     def _middle(self) -> Node:
         """Return the node of the whole groups between p and q."""
-        if self._between is None:
-            saved = self.cache.load(BETWEEN)
-            if saved is not None:
-                self._between = node_of(self.live, self.chosen, saved)
-            else:
-                self._between = self._node(rest_from(self.p + 1)).copy()
-                if (self.q - 1) // self.outer > (self.p + 1) // self.outer:
-                    self._between.join(self._node(START))
-                late = self.cache.load(LATE_BETWEEN)
-                if late is not None:
-                    self._add_late(self._between, late.between((self.p + 1) * self.length, 1 << 62))
-                self._between_changed = True
-        return self._between
+        if BETWEEN in self._nodes or BETWEEN in self.cache:
+            return self._node(BETWEEN)
+        between = self._node(rest_from(self.p + 1)).copy()
+        if (self.q - 1) // self.outer > (self.p + 1) // self.outer:
+            between.join(self._node(START))
+        late = self.cache.load(LATE_BETWEEN)
+        if late is not None:
+            self._add_late(between, late.between((self.p + 1) * self.length, 1 << 62))
+        self._nodes[BETWEEN] = between
+        return between
 
     def _add_late(self, node: Node, late: Block) -> None:
         """Combine late rows into a node; several slices of a key are first combined in the order of time."""
-        once = regroup(self._shape, replace(late, index=np.zeros_like(late.index)))
+        once = regroup(self.cache.shape, replace(late, index=np.zeros_like(late.index)))
         if len(once):
             node.append(self.live.place(once, self.chosen))
 
@@ -331,7 +326,6 @@ class ThreeLayer:
         self.cache.clear()
         self._nodes.clear()
         self._late_suffix = None
-        self._forget_between()
         before = oldest - self.step
         self.p, self.q = before // self.length, (before + self.n - 1) // self.length
         front = (self.p + 1) // self.outer
@@ -389,8 +383,8 @@ class ThreeLayer:
         self.cache.save(RUN, self.run.block())
         if START in self._nodes:
             self.cache.save(START, self._nodes[START].block())
-        if self._between is not None and self._between_changed:
-            self.cache.save(BETWEEN, self._between.block())
+        if BETWEEN in self._nodes and BETWEEN not in self.cache:
+            self.cache.save(BETWEEN, self._nodes[BETWEEN].block())
         self.cache.flush()
 
     def _node(self, key: NodeKey) -> Node:
@@ -404,7 +398,3 @@ class ThreeLayer:
     def _drop(self, key: NodeKey) -> None:
         self._nodes.pop(key, None)
         self.cache.drop(key)
-
-    def _forget_between(self) -> None:
-        self._between = None
-        self.cache.drop(BETWEEN)
