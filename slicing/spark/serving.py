@@ -12,14 +12,15 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from slicing.aggregates.arrays import Array
 from slicing.aggregates.results import flat_results
 from slicing.drafts.call import Call
 from slicing.errors import InvalidType, InvalidValue, MissingRequirement, excerpt
@@ -62,7 +63,7 @@ MANIFEST = "slicing.serving"
 MOST_REMOVED = 10_000
 """The most rows that are removed at once."""
 ROWS_AT_ONCE = 10_000
-"""The most rows that are written in one transaction."""
+"""How many rows are written in one transaction, as far as keys are not split."""
 
 
 def serve(call: Call) -> DataFrame:
@@ -241,18 +242,27 @@ def _watermark(event_time: Mapping[str, str]) -> int | None:
 
 
 def _rows(batch: DataFrame, number: int, manifest: Manifest, progress: Progress) -> Iterator[list[Row]]:
-    """Yield the rows of a micro-batch to write; those that no window needs are left out."""
+    """Yield the rows of a micro-batch to write, those of a key together; those that no window needs are left out."""
     packing = Packing(tuple(_kind(text) for each in manifest.results for text in each.partial))
-    table = batch.toArrow()
-    for level in range(len(manifest.levels)):
-        of_level = table.filter(pc.equal(table[LEVEL], level)).combine_chunks()
-        for low in range(0, len(of_level), ROWS_AT_ONCE):
-            some = of_level.slice(low, ROWS_AT_ONCE).combine_chunks()
-            yield [
-                row._replace(epoch=progress.epoch, revision=number)
-                for row in _packed(some, level, manifest, packing)
-                if row.end > progress.gone[level]
-            ]
+    table = batch.toArrow().combine_chunks()
+    keys = np.array(_key_texts(table, manifest), object)
+    order = np.argsort(keys, kind="stable")
+    keys, table = keys[order], table.take(pa.array(order))
+    for low, high in pairwise(_portions(keys)):
+        some = table.slice(low, high - low).combine_chunks()
+        yield [
+            row._replace(epoch=progress.epoch, revision=number)
+            for row in _packed(some, keys[low:high], manifest, packing)
+            if row.end > progress.gone[row.level]
+        ]
+
+
+def _portions(keys: Array) -> list[int]:
+    """Return where portions of sorted keys begin and end; a key is in one, so readers see all of its rows or none."""
+    starts = np.append(np.flatnonzero(keys[1:] != keys[:-1]) + 1, len(keys))
+    wanted = np.arange(ROWS_AT_ONCE, len(keys) + ROWS_AT_ONCE, ROWS_AT_ONCE)
+    ends = starts[np.minimum(np.searchsorted(starts, wanted), len(starts) - 1)]
+    return [0, *np.unique(ends).tolist()] if len(keys) else []
 
 
 def _kind(field: str) -> str:
@@ -260,16 +270,18 @@ def _kind(field: str) -> str:
     return field.partition(" ")[2]
 
 
-def _packed(table: pa.Table, level: int, manifest: Manifest, packing: Packing) -> Iterator[Row]:
-    """Yield the rows of a table of slices of one level, without epoch and revision."""
-    edges = table[SLICE].combine_chunks()
-    start, end = (np.asarray(edges.field(name).cast(pa.int64())) for name in ("start", "end"))
-    columns = [column for each in manifest.results for column in _fields(table, each)]
-    partials = packing.pack(level, start, columns)
-    keys = _key_texts(table, manifest)
-    rows = zip(keys, start.tolist(), end.tolist(), table[RECORDS].to_pylist(), partials, strict=True)
-    for key, begin, stop, records, partial in rows:
-        yield Row(key, level, begin, stop, records, partial)
+def _packed(table: pa.Table, keys: Array, manifest: Manifest, packing: Packing) -> Iterator[Row]:
+    """Yield the rows of a table of slices, without epoch and revision."""
+    levels = np.asarray(table[LEVEL])
+    for level in np.unique(levels).tolist():
+        of_level = np.flatnonzero(levels == level)
+        some = table.take(pa.array(of_level)).combine_chunks()
+        edges = some[SLICE].combine_chunks()
+        start, end = (np.asarray(edges.field(name).cast(pa.int64())) for name in ("start", "end"))
+        partials = packing.pack(level, start, [column for each in manifest.results for column in _fields(some, each)])
+        columns = (keys[of_level], start.tolist(), end.tolist(), some[RECORDS].to_pylist(), partials)
+        for key, begin, stop, records, partial in zip(*columns, strict=True):
+            yield Row(key, level, begin, stop, records, partial)
 
 
 def _key_texts(table: pa.Table, manifest: Manifest) -> list[str]:

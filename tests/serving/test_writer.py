@@ -85,6 +85,41 @@ def _rows(store):
     return store._connection().execute("SELECT * FROM slices ORDER BY key, slice_start").fetchall()
 
 
+class Noted:
+    """A store that keeps what is put, call by call."""
+
+    def __init__(self, of):
+        self.of, self.puts = of, []
+
+    def __getattr__(self, name):
+        return getattr(self.of, name)
+
+    def put(self, name, rows):
+        self.puts.append(rows)
+        self.of.put(name, rows)
+
+
+def test_rows_of_a_key_are_put_at_once(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "ROWS_AT_ONCE", 4)
+    folder, window = tmp_path / "in", hopping("1 hour", "1 minute", tail="10 minutes")
+    folder.mkdir()
+    tailed = group_by("world").window(window, time="ts").define(n=C.count())
+    times = [START + at * MINUTE for at in range(0, 40, 2)]
+    first = [record(key, at) for at in times for key in range(3)]
+    write(
+        [table(first), table([record(0, times[-1] + 20 * MINUTE)]), table([record(0, times[-1] + 21 * MINUTE)])], folder
+    )
+    store = Noted(store_of(f"sqlite:///{tmp_path}/features.db"))
+    run(spark, tailed.serve(source(spark, folder, "1 minute")), serve_to(store), tmp_path / "one")
+    batches = {}
+    for rows in store.puts:
+        for key in {row.key for row in rows}:
+            batches.setdefault((rows[0].revision, key), []).append({row.level for row in rows if row.key == key})
+    assert all(len(calls) == 1 for calls in batches.values())
+    assert len(store.puts) > len({revision for revision, _ in batches})
+    assert {0, 1} in [levels for (levels,) in batches.values()]
+
+
 def test_rows_leave_when_no_window_needs_them_and_the_watermark_equals_a_lookup(spark, tmp_path):
     url, folder = f"sqlite:///{tmp_path}/features.db", tmp_path / "in"
     folder.mkdir()
