@@ -146,6 +146,7 @@ def _of_state(window: Window, trees: tuple[str, ...]) -> dict[str, str]:
         "by `starts`": lookups.get("starts", ""),
         "`latest`": lookups.get("latest", ""),
         "other windows": lookups.get("windows", ""),
+        "`at`": lookups.get("at", partials if window.alone else ""),
         "`why`": support.cannot_say_why(trees),
         "`retain`": support.cannot_retain(trees),
         "windows changed live": fixed.get(changes.WINDOWS, ""),

@@ -293,6 +293,7 @@ class Definition:
         checkpoint: str,
         *,
         keys: DataFrame | Iterable[Any] | None = None,
+        at: Instant | Literal["watermark"] | None = None,
         starts: tuple[Instant | None, Instant | None] | None = None,
         windows: Window | Sequence[Window] | Mapping[str, Window] | None = None,
         batch: int | None = None,
@@ -317,15 +318,26 @@ class Definition:
         `known_from` as well, and a named window that is not whole has a row of nulls. `operator` is the number of the
         stateful operator, if the query has several windowed aggregations.
 
+        With `at` there is one row for each key, with the windows as of an instant, as in `definition.at` and by a
+        `Reader`, and with their starts. "watermark" is the watermark, at the last edge of slices. A key in `keys`
+        without records has counts of 0. Results are null if slices of the window are gone, or merged across `at`;
+        `known_from` is then the instant from which on records are known. `retain` keeps slices longer.
+
         Cost: Spark reads the state of all partitions, or for few keys only their partitions, if these have a snapshot.
         This takes about a second and does not slow the query down. Raises InvalidValue, InvalidType, StateMismatch, and
         MissingRequirement without a Spark session.
         """
         from slicing.spark.lookup import lookup
+        from slicing.spark.lookup_as_of import lookup_as_of
 
         for name, given in (("latest", latest), ("incomplete", incomplete)):
             check_flag(given, f"`{name}` says what is looked up")
         query, other = self._asked("lookup", windows)
+        if at is not None:
+            refused = {"starts": starts, "latest": latest, "incomplete": incomplete}
+            return lookup_as_of(
+                query, other, checkpoint, at, keys=keys, refused=refused, batch=batch, operator=operator
+            )
         return lookup(
             query,
             other,

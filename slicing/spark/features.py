@@ -16,14 +16,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.arrays import Array
-from slicing.aggregates.arrow import cast
-from slicing.aggregates.results import of_nothing
 from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
 from slicing.content.block import Block
@@ -32,25 +30,21 @@ from slicing.content.records import Records, decode_records
 from slicing.drafts.call import Call
 from slicing.drafts.draft import output_names
 from slicing.engines.features import Instants, features
-from slicing.errors import InvalidValue
 from slicing.options import Asked
+from slicing.spark.as_of_columns import check_free, results_as_of, starts_as_of, starts_column
 from slicing.spark.bounded import rows_of
-from slicing.spark.columns import logical
 from slicing.spark.query import Query
 from slicing.spark.rules import resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
 from slicing.spark.task import InTask
 from slicing.stages import flat
+from slicing.stages.as_of import BEGIN, HELD, columns_as_of, held_columns
 from slicing.stages.execution_plan import Sliced
 from slicing.stages.flat import physical
 from slicing.stages.output import side_by_side
 
 SPINE = "spine"
 """The column with encoded rows of the spine; blocks of records are in `block`."""
-HELD = "h"
-"""Prefix of flags that tell whether a window holds a record; without one, a struct is null, not only its fields."""
-START, STARTS = "start", "starts"
-"""The column of `at` with the start of the window, and that with the starts of named windows by name."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ class FeatureQuery:
         kept = [T.StructField(name, field.dataType) for name, field in flat.numbered(flat.VALUE, self.kept).items()]
         kinds = [physical(field.kind) for _ in range(self.query.widths) for field in self.query.results()]
         made = flat.numbered(HELD, ["boolean"] * self.query.widths) | flat.numbered(flat.RESULT, kinds)
-        made |= flat.numbered(START, ["bigint"] * self.query.widths if self.as_of else [])
+        made |= flat.numbered(BEGIN, ["bigint"] * self.query.widths if self.as_of else [])
         results = T.StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in made.items()))
         return T.StructType([*kept, *results])  # type: ignore[misc]
 
@@ -97,11 +91,8 @@ def resolve_features(
     names = tuple(output_names(named, asked.windows))
     rows = resolve_spine(spine, asked.keys, spine_time, query, names)
     found = FeatureQuery(query, rows, tuple(spine.schema.fields), names, as_of)
-    if as_of and starts_column(query).casefold() in map(str.casefold, (*spine.columns, *names)):
-        raise InvalidValue(
-            f"rows as of an instant have a column `{starts_column(query)}` of their own; the spine or the definition "
-            "has one, too. Rename it."
-        )
+    if as_of:
+        check_free((*spine.columns, *names), [starts_column(query)], "the spine or the definition")
     return found
 
 
@@ -135,27 +126,15 @@ class Answer:
             some = pa.array(found.rows)
             kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values[: self.kept]])
             times = asked[number].values[self.time].take(some)
-            windows = (found.windows, *found.windows.aligned)
-            held = [times.is_valid() if self.as_of else pa.array(each.records > 0) for each in windows]
-            starts = [pa.array(each.windows) for each in windows] if self.as_of else []
-            results = flat.numbered(flat.RESULT, self._results(found.windows))
-            yield pa.table(kept | flat.numbered(HELD, held) | results | flat.numbered(START, starts))
+            yield pa.table(kept | self._columns(found.windows, np.asarray(times.is_valid())))
 
-    def _results(self, windows: Windows) -> list[pa.Array]:
-        shape = self.execution_plan.shape
-        found = side_by_side(shape, self.execution_plan.of_results(windows))
-        if not self.as_of:
-            return found
-        families, kernels = (windows, *windows.aligned), shape.kernels
-        held = [each.records > 0 for each in families for kernel in kernels for _ in kernel.results]
-        nothing = [array for _ in families for kernel in kernels for array in of_nothing(kernel)]
-        return list(map(_filled, found, held, nothing))
-
-
-def _filled(results: pa.Array, held: Array, nothing: pa.Array) -> pa.Array:
-    """Return results with that of no records where a window has none."""
-    both = pa.concat_arrays([results, cast(nothing, results.type)])
-    return both.take(pa.array(np.where(held, np.arange(len(results)), len(results))))
+    def _columns(self, windows: Windows, timed: Array) -> dict[str, pa.Array]:
+        shape, found = self.execution_plan.shape, self.execution_plan.of_results(windows)
+        aligned = (windows, *windows.aligned)
+        if self.as_of:
+            return columns_as_of(shape, found, [timed] * len(aligned))
+        results = flat.numbered(flat.RESULT, side_by_side(shape, found))
+        return held_columns([each.records > 0 for each in aligned]) | results
 
 
 def build(asked: FeatureQuery, labels: tuple[int, ...]) -> DataFrame:
@@ -173,26 +152,5 @@ def build(asked: FeatureQuery, labels: tuple[int, ...]) -> DataFrame:
     )
     columns = flat.numbered(flat.VALUE, asked.kept)
     kept = [F.col(name).alias(field.name, metadata=field.metadata) for name, field in columns.items()]
-    return table.select(*kept, *_results(asked), *(_starts(asked.query) if asked.as_of else ()))
-
-
-def _results(asked: FeatureQuery) -> Iterator[Column]:
-    columns = asked.query.result_columns(flat.RESULT)
-    each = len(columns) // asked.query.widths
-    for number, (name, column) in enumerate(zip(asked.names, columns, strict=True)):
-        yield F.when(F.col(f"{HELD}{number // each}"), column).alias(name)
-
-
-def starts_column(query: Query) -> str:
-    """Return the name of the column with the starts of windows."""
-    return START if query.window.names is None else STARTS
-
-
-def _starts(query: Query) -> Iterator[Column]:
-    """Yield the start of the window, or a struct of those of named windows; a row without a time has none."""
-    names = query.window.names or (START,)
-    found = [
-        F.when(F.col(f"{HELD}{number}"), logical(F.col(f"{START}{number}"), query.time_kind)).alias(name)
-        for number, name in enumerate(names)
-    ]
-    yield found[0] if query.window.names is None else F.struct(*found).alias(STARTS)
+    starts = [F.when(F.col(f"{HELD}0"), starts_as_of(query)).alias(starts_column(query))] if asked.as_of else []
+    return table.select(*kept, *results_as_of(query, asked.names), *starts)

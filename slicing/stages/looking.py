@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -109,7 +109,7 @@ class LookupFlat(Flat):
         return (*super().fields, Field(CLOSED, "boolean"), Field(KNOWN, "bigint"), Field(flat.WATERMARK, "bigint"))
 
     @classmethod
-    def of(cls, columns: Flat) -> LookupFlat:
+    def of(cls, columns: Flat) -> Self:
         """Return the columns of bounded input together with those of lookups."""
         return cls(**{each.name: getattr(columns, each.name) for each in fields(Flat)})
 

@@ -26,7 +26,7 @@ from slicing.windows.families.family import TAILED, Family, emitted_before
 from slicing.windows.families.several import end_together
 from slicing.windows.window import Window
 
-KEYS, STARTS, LATEST, WINDOWS, INCOMPLETE = "keys", "starts", "latest", "windows", "incomplete"
+KEYS, STARTS, LATEST, WINDOWS, INCOMPLETE, AT = "keys", "starts", "latest", "windows", "incomplete", "at"
 """The names of the arguments of a lookup."""
 
 
@@ -117,9 +117,9 @@ class WindowSupport:
         if EAGER in trees:
             keeps = "keeps results of whole windows, as not all of its aggregates combine, and no slices"
             newest = {LATEST: f"{keeps}: which of them holds the newest record of a key is not known. Ask by `starts`."}
-            return {WINDOWS: f"{keeps}."} | (newest if set(trees) == {EAGER} else {})
+            return {WINDOWS: f"{keeps}.", AT: f"{keeps}."} | (newest if set(trees) == {EAGER} else {})
         if self.window.family.has_gaps:
-            return {WINDOWS: "leaves out the records between its windows, which others may hold."}
+            return dict.fromkeys((WINDOWS, AT), "leaves out the records between its windows, which others may hold.")
         return {}
 
     def cannot_say_why(self, trees: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from slicing.assembly.partitions import key_partitions
 from slicing.assembly.ranges.point_lookups import lookup_sorted
 from slicing.assembly.results import Windows
 from slicing.assembly.trees.covering import covering
-from slicing.content.block import Block, Shape
+from slicing.content.block import Block, Shape, empty
 from slicing.content.folding import by_key, fold, with_index
 from slicing.engines.bounded import all_frames
 from slicing.engines.looking import Look, Other, Pieces, StoredSlices, last_rows, over_one_cut
@@ -149,7 +150,7 @@ class SliceLookup:
                 yield Pieces(shape, window, rows, late_counts, accepts(rows.index), covers, nodes)
 
     def stored_slices(self) -> Iterator[StoredSlices]:
-        """Yield the stored slices that have all records of all results, older ones first.
+        """Yield the stored slices that have all records of all results, older ones first; the last part is empty.
 
         Rows between the same two edges become one slice. Slices before a result was added lack some of its records.
         """
@@ -157,7 +158,7 @@ class SliceLookup:
         since = [at for at in coverage.results if at is not None]
         begin = np.array([family.slice_at(max([coverage.known_from, *since]))])
         first = int(coverage.of_query(coverage.next_separate(begin))[0])
-        for block in self.rows(first):
+        for block in chain(self.rows(first), [empty(self.shape)]):
             rows = with_index(self.shape, block, coverage.row_start(block.index))
             ends = np.asarray(family.slice_start(coverage.row_end(rows.index)))
             yield StoredSlices(family, rows, ends, int(family.slice_start(first)))
