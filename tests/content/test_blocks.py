@@ -16,6 +16,7 @@ from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernel import locating
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
+from slicing.assembly.ranges.merging import by_code
 from slicing.assembly.results import Windows, show_window
 from slicing.content import folding, sizes
 from slicing.content.block import concat, empty, encode_keys, encode_sorted, order
@@ -616,3 +617,11 @@ def test_no_memory_is_nobodys_fault(name, columns):
     with pytest.raises(MemoryError, match="no room"):
         results(shape, assemble(shape, ["recompute"], block_of(shape, [case], [(0, 7, 2), (0, 8, 2), (1000, 8, 3)])))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("most", [0, 255, 256, 65_535, 65_536, 1 << 20, 1 << 33])
+def test_rows_are_sorted_by_code_of_any_width_and_keep_their_order(most):
+    codes = np.random.default_rng(most).integers(0, most, 2_000, endpoint=True)
+    codes = np.append(codes, [most, 0, most])
+    assert by_code(codes).tolist() == sorted(range(len(codes)), key=codes.__getitem__)
+    assert by_code(codes[:0]).tolist() == []

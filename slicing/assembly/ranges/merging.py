@@ -25,15 +25,23 @@ from slicing.content.pairs import Pairs
 def sorted_rows(keys: Array, starts: Array) -> Array:
     """Return the row numbers sorted by key and start, `int64[n]`; equal rows keep their order.
 
-    Two sorts are fast here: starts are mostly sorted already, and numpy sorts narrow key codes by radix.
+    Two sorts are fast here: starts are mostly sorted already, and keys are sorted by radix.
     """
     rows = np.argsort(starts, kind="stable")
     return rows[by_code(keys[rows])]
 
 
 def by_code(keys: Array) -> Array:
-    """Return the row numbers sorted by key, `int64[n]`; rows of a key keep their order."""
-    return np.argsort(keys.astype(np.min_scalar_type(int(keys.max(initial=0)))), kind="stable")
+    """Return the row numbers sorted by key, `int64[n]`; rows of a key keep their order.
+
+    Codes are sorted 16 bits at a time, the lowest ones first: numpy sorts integers of at most 16 bits by radix.
+    """
+    most = int(keys.max(initial=0))
+    rows = np.argsort(keys.astype(np.min_scalar_type(min(most, 0xFFFF))), kind="stable")
+    while most := most >> 16:
+        keys = keys >> 16
+        rows = rows[np.argsort(keys[rows].astype(np.uint16), kind="stable")]
+    return rows
 
 
 def chains(keys: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
