@@ -273,6 +273,22 @@ class Definition:
             )
         return serve(self.on(events)._call())
 
+    def check_serving(
+        self, spine: DataFrame, history: DataFrame, *, spine_time: str | None = None, instants: int = 8
+    ) -> int:
+        """Return how many rows of `at(spine, history)` a stream that serves these records answers with the same values.
+
+        `history` is read as a stream into a temporary store in SQLite, in the order of event time, cut at `instants`
+        different times of the spine, drawn at random. At each of them the rows of the spine are read and compared:
+        floats within 1e-9, all else exactly. What it cannot check: late records, records that arrive in another order,
+        and another store. The temporary folder must be seen by Spark's workers. Raises InvalidValue, with key, instant
+        and values, for the first row that differs, and the errors of `at` and `serve`.
+        """
+        from slicing.spark.check_serving import check
+
+        check_frame(history, "check_serving", "definition.check_serving(spine, df)")
+        return check(self, spine, history, spine_time, instants)
+
     def dataframe(self) -> DataFrame:
         """Return the DataFrame of the windows' results, as `Windowed.aggregate`.
 

@@ -1,0 +1,138 @@
+"""Check that training rows and served values are the same: run both on a sample, and compare them row by row.
+
+The records are cut at some instants of the spine. Each part is a micro-batch of a stream that serves; after it, the
+reader is asked as of the instant at which it was cut, when it has read every record before that instant and no other.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.errors import InvalidType, InvalidValue
+from slicing.serving import Answer, Reader
+from slicing.serving.manifest import instant_of
+from slicing.spark.columns import quoted
+from slicing.spark.serving import ServeTo, serve_to
+from slicing.windows.time.edges import BEFORE
+
+if TYPE_CHECKING:
+    from slicing.definition import Definition
+
+AS_OF = "slicing_instant"
+_WITHIN = 1e-9
+_FOREVER = "36500 days"
+
+
+def check(definition: Definition, spine: DataFrame, history: DataFrame, time: str | None, instants: int) -> int:
+    """Return how many training rows are the same as served ones. Raises InvalidValue for the first other."""
+    asked = definition.windowed
+    if not (isinstance(asked.time, str) and all(isinstance(key, str) for key in asked.keys)):
+        raise InvalidType(
+            f"`check_serving` takes a definition whose time and keys are names of columns; got {asked.time} and "
+            f"{', '.join(map(str, asked.keys))}. Compute them first, by `withColumn`."
+        )
+    place = _micros(spine, time or asked.time)
+    known = spine.where(place.isNotNull()).withColumn(AS_OF, place)
+    cuts = sorted(row[0] for row in known.select(AS_OF).distinct().orderBy(F.rand(1)).limit(instants).collect())
+    rows = definition.at(known.where(F.col(AS_OF).isin(cuts)), history, spine_time=time).toArrow().to_pylist()
+    rows.sort(key=lambda row: row[AS_OF])
+    by_instant = {at: list(some) for at, some in groupby(rows, key=lambda row: row[AS_OF])}
+    with TemporaryDirectory() as folder:
+        reads = Reads(definition, by_instant, cuts, folder)
+        _stream(definition, history, cuts, Path(folder), reads)
+    if reads.found:
+        raise InvalidValue(reads.found)
+    return reads.compared
+
+
+@dataclass
+class Reads:
+    """The function for `foreachBatch` that serves a micro-batch, and compares what is read with the training rows."""
+
+    definition: Definition
+    rows: Mapping[int, Sequence[dict[str, Any]]]
+    cuts: Sequence[int]
+    folder: str
+    compared: int = 0
+    found: str = ""
+    write: ServeTo = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.url = f"sqlite:///{self.folder}/served.db"
+        self.write = serve_to(self.url, keep=_FOREVER)
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Serve a micro-batch, then compare the rows as of its end."""
+        self.write(batch, number)
+        if self.found or number >= len(self.cuts):
+            return
+        instant, keys = self.cuts[number], self.definition.windowed.keys
+        rows = self.rows[instant]
+        reader = Reader(self.url, self.definition)
+        asked = [row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys) for row in rows]
+        for row, key, answer in zip(rows, asked, reader.read_many(asked, at=instant_of(instant)), strict=True):
+            self.found = self.found or self._difference(row, key, answer)
+            self.compared += 1
+        reader.close()
+
+    def _difference(self, row: Mapping[str, Any], key: Any, answer: Answer) -> str:
+        """Return how a training row differs from an answer, "" if it does not."""
+        named = self.definition.windowed.windows.names is not None
+        for window, values in ((window, answer[window]) for window in answer):
+            starts = row["starts"][window] if named else row["start"]
+            trained = {name: row[f"{name}_{window}" if named else name] for name, _ in self.definition.results}
+            if starts != answer.starts[window] or values is None or not _alike(trained, values):
+                start: datetime = answer.starts[window]
+                return (
+                    f"training rows and served values must be the same, and those of key {key!r} as of "
+                    f"{answer.at.isoformat()} differ in {window}: `at` gives {trained} from {starts} on, the reader "
+                    f"{values} of the slices from {start} on. Check `combine` of these results by `slicing.laws.check`."
+                )
+        return ""
+
+
+def _stream(definition: Definition, history: DataFrame, cuts: Sequence[int], folder: Path, reads: Reads) -> None:
+    """Run a stream of the records before each cut, a micro-batch for each."""
+    time = str(definition.windowed.time)
+    place, files = _micros(history, time), folder / "records"
+    files.mkdir()
+    for number, (low, high) in enumerate(pairwise([BEFORE, *cuts])):
+        some = history.where((place >= low) & (place < high))
+        some.coalesce(1).write.parquet(str(folder / f"part{number}"))
+        (part,) = (folder / f"part{number}").glob("*.parquet")
+        part.rename(files / f"{number:04}.parquet")
+        os.utime(files / f"{number:04}.parquet", (number, number))
+    events = history.sparkSession.readStream.schema(history.schema).option("maxFilesPerTrigger", 1).parquet(str(files))
+    served = definition.serve(events.withWatermark(time, "0 seconds")).writeStream.outputMode("update")
+    query = served.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    query.foreachBatch(reads).start().awaitTermination()
+
+
+def _micros(frame: DataFrame, time: str) -> Column:
+    """Return a time in microseconds since 1970."""
+    if isinstance(frame.schema[time].dataType, T.TimestampNTZType):
+        return F.timestamp_diff("MICROSECOND", F.expr("timestamp_ntz '1970-01-01 00:00:00'"), quoted(time))
+    return F.unix_micros(quoted(time))
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Return whether two results are equal, floats within the bound of sums in another order."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_WITHIN, abs_tol=_WITHIN) or (one != one and other != other)
+    return bool(one == other)
