@@ -9,7 +9,7 @@
 from slicing.serving.levels import Levels, Range, Windows, needed, tails_of
 from slicing.serving.manifest import NO_BATCH, AsOf, Manifest, Progress, StoredResult, key_text
 from slicing.serving.packing import Packing
-from slicing.serving.reader import Answer, Reader, Stale, difference, feature_set_of, manifest_of
+from slicing.serving.reader import Answer, Reader, Served, Stale, difference, feature_set_of, manifest_of
 from slicing.serving.store import Found, Row, Store
 from slicing.serving.stores import store_of
 
@@ -25,6 +25,7 @@ __all__ = [
     "Range",
     "Reader",
     "Row",
+    "Served",
     "Stale",
     "Store",
     "StoredResult",

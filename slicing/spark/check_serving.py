@@ -10,32 +10,39 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.errors import InvalidType, InvalidValue
-from slicing.serving import Answer, Reader
-from slicing.serving.manifest import instant_of
+from slicing.serving import Answer, Reader, Served
 from slicing.spark.columns import quoted
 from slicing.spark.serving import ServeTo, serve_to
 from slicing.windows.time.edges import BEFORE
 
-if TYPE_CHECKING:
-    from slicing.definition import Definition
-
 AS_OF = "slicing_instant"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHIN = 1e-9
 _FOREVER = "36500 days"
 
 
-def check(definition: Definition, spine: DataFrame, history: DataFrame, time: str | None, instants: int) -> int:
+class Checked(Served, Protocol):
+    """What is asked of a definition."""
+
+    def at(self, spine: DataFrame, history: DataFrame, *, spine_time: str | None) -> DataFrame:
+        """Return training rows."""
+
+    def serve(self, events: DataFrame) -> DataFrame:
+        """Return the slices of a stream."""
+
+
+def check(definition: Checked, spine: DataFrame, history: DataFrame, time: str | None, instants: int) -> int:
     """Return how many training rows are the same as served ones. Raises InvalidValue for the first other."""
     asked = definition.windowed
     if not (isinstance(asked.time, str) and all(isinstance(key, str) for key in asked.keys)):
@@ -61,7 +68,7 @@ def check(definition: Definition, spine: DataFrame, history: DataFrame, time: st
 class Reads:
     """The function for `foreachBatch` that serves a micro-batch, and compares what is read with the training rows."""
 
-    definition: Definition
+    definition: Checked
     rows: Mapping[int, Sequence[dict[str, Any]]]
     cuts: Sequence[int]
     folder: str
@@ -82,7 +89,9 @@ class Reads:
         rows = self.rows[instant]
         reader = Reader(self.url, self.definition)
         asked = [row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys) for row in rows]
-        for row, key, answer in zip(rows, asked, reader.read_many(asked, at=instant_of(instant)), strict=True):
+        for row, key, answer in zip(
+            rows, asked, reader.read_many(asked, at=EPOCH + timedelta(microseconds=instant)), strict=True
+        ):
             self.found = self.found or self._difference(row, key, answer)
             self.compared += 1
         reader.close()
@@ -103,7 +112,7 @@ class Reads:
         return ""
 
 
-def _stream(definition: Definition, history: DataFrame, cuts: Sequence[int], folder: Path, reads: Reads) -> None:
+def _stream(definition: Checked, history: DataFrame, cuts: Sequence[int], folder: Path, reads: Reads) -> None:
     """Run a stream of the records before each cut, a micro-batch for each."""
     time = str(definition.windowed.time)
     place, files = _micros(history, time), folder / "records"

@@ -165,6 +165,7 @@ INSIDE = {
         {"slicing.spark.lookup_partials", "slicing.spark.lookup_as_of"},
         {"slicing.spark.build", "slicing.spark.check_warm"},
         {"slicing.spark.serving"},
+        {"slicing.spark.check_serving"},
     ),
 }
 ALONE = {
