@@ -223,17 +223,17 @@ class _Totals:
         running, _, _ = self._parts
         base = self._before(number)
         columns = [column[of] for column in base.columns]
-        out = _Combined(base.kernel, columns, base.held[of], lambda at: self.tails.place(int(row[at])))
+        out = Combined(base.kernel, columns, base.held[of], lambda at: self.tails.place(int(row[at])))
         inside = np.flatnonzero(row >= self.spells.begins[of])
         out.add(inside, running.partials[number], row[inside])
         return out.columns
 
-    def _before(self, number: int) -> _Combined:
+    def _before(self, number: int) -> Combined:
         """Return the total of the tails of each spell before that in which its windows end."""
         _, last, wholes = self._parts
         spells, kernel = self.spells, self.tails.shape.kernels[number]
         count, begin = len(spells.keys), spells.tail - self.tails.own.whole
-        out = _Combined(
+        out = Combined(
             kernel, kernel.spread(count), np.zeros(count, bool), lambda at: self.tails.place(int(spells.low[at]))
         )
         for back in range(int((begin - spells.oldest).max()), 0, -1):
@@ -242,7 +242,7 @@ class _Totals:
         self._add(out, number, np.arange(count), wholes, spells.tail)
         return out
 
-    def _add(self, out: _Combined, number: int, at: Array, block: Block, index: Array) -> None:
+    def _add(self, out: Combined, number: int, at: Array, block: Block, index: Array) -> None:
         """Add the rows of a block that is sorted by key and index: for spell `at[i]` that of `index[i]`, if any."""
         if not len(block):
             return
@@ -254,7 +254,7 @@ class _Totals:
 
 
 @dataclass(frozen=True)
-class _Combined:
+class Combined:
     """Partials to which newer parts are added; `held` tells which have a part. `place` names one for messages."""
 
     kernel: Kernel

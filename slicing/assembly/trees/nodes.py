@@ -141,7 +141,7 @@ class Rows:
 
     def between(self, first: int, end: int) -> Rows:
         """Return the rows of slices `first` up to but not including `end`; rows must be sorted by slice."""
-        return self._take(slice(*np.searchsorted(self.index, (first, end))))
+        return self.take(slice(*np.searchsorted(self.index, (first, end))))
 
     def only(self, chosen: Sequence[int]) -> Rows:
         """Return the same rows with the partials of the kernels at `chosen` only."""
@@ -151,7 +151,7 @@ class Rows:
     def by_slice(self, first: int, end: int) -> list[Rows]:
         """Return the rows of each slice from `first` up to but not including `end`; rows must be sorted by slice."""
         edges = np.searchsorted(self.index, range(first, end + 1)).tolist()
-        return [self._take(slice(*edge)) for edge in pairwise(edges)]
+        return [self.take(slice(*edge)) for edge in pairwise(edges)]
 
     def filled(self, live: Live, first: int, end: int) -> Iterator[Rows]:
         """Yield the same as `by_slice`; if many keys have records, with rows for all keys.
@@ -204,7 +204,8 @@ class Rows:
         partials = {i: [column[order] for column in columns] for i, columns in self.partials.items()}
         return Rows(positions[order], codes[order], self.records[order], partials, self.dictionaries)
 
-    def _take(self, rows: slice) -> Rows:
+    def take(self, rows: slice | Array) -> Rows:
+        """Return the rows at these positions."""
         assert not isinstance(self.codes, slice)
         partials = {index: [column[rows] for column in columns] for index, columns in self.partials.items()}
         return Rows(self.index[rows], self.codes[rows], self.records[rows], partials, self.dictionaries)
@@ -268,13 +269,12 @@ class Node:
             for column, more in zip(self.partials[i], rows.partials[i], strict=True):
                 np.add.at(column, codes, more)
 
-    def renew(self, codes: Array, older: Node, newer: Node) -> None:
-        """Replace some distinct keys by those of an older node combined with those of a newer one."""
-        self.records[codes] = older.records[codes]
+    def put(self, rows: Rows) -> None:
+        """Replace the partials of some keys by those of rows; of several rows of a key the last one counts."""
+        self.records[rows.codes] = rows.records
         for i in self.chosen:
-            for column, old in zip(self.partials[i], older.partials[i], strict=True):
-                column[codes] = old[codes]
-        self.append(newer.at(codes))
+            for column, new in zip(self.partials[i], rows.partials[i], strict=True):
+                column[rows.codes] = new
 
     def append_slices(self, rows: Rows) -> None:
         """Combine rows of several slices into this node, one slice after another, as the newer part."""

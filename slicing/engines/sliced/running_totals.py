@@ -14,17 +14,20 @@ Cost per window and key: one combine, and the slices that entered since the prev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from slicing.aggregates.arrays import Array
+from slicing.aggregates.arrays import Array, Partials
 from slicing.assembly.choice import is_additive
+from slicing.assembly.ranges.merging import by_code
+from slicing.assembly.ranges.point_lookups import running
 from slicing.assembly.results import Windows
+from slicing.assembly.tails import Combined
 from slicing.assembly.trees.cache import TOTAL, node_of
-from slicing.assembly.trees.nodes import Live, Node, Rows, concatenated
-from slicing.content.block import Block
+from slicing.assembly.trees.nodes import Live, Node, Rows
+from slicing.content.block import Block, show_key
 from slicing.content.folding import fold
 from slicing.engines.sliced.closing import CloseRange, Frame, at_once
 from slicing.state.format.list_names import RUNNING
@@ -102,12 +105,50 @@ class RunningClose:
         """Return windows `low` up to `high`, one after another; `total` becomes that of the last one."""
         if self.additive and self._sums_fit(total, rows):
             return self._summed(total, rows, low, high)
-        ends = [self.family.entered(low), *self.family.end_slice(np.arange(low, high)).tolist()]
-        totals = []
-        for first, end in pairwise(ends):
-            total.append_slices(rows.between(first, end))
-            totals.append(total.copy())
-        return concatenated(totals)
+        return self._at_ends(total, self._scanned(total, rows), low, high)
+
+    def _scanned(self, total: Node, rows: Rows) -> Rows:
+        """Return rows sorted by key and slice; each has the total with all rows of the key up to this one."""
+        rows = self.live.refresh(rows)
+        rows = rows.take(by_code(np.asarray(rows.codes)))
+        begins = np.diff(np.asarray(rows.codes), prepend=-1) != 0
+        segment, starts = np.cumsum(begins) - 1, np.flatnonzero(begins)
+        first, counts, partials = self._onto(total, rows.take(starts)), rows.records.copy(), dict[int, Partials]()
+        for i in self.chosen:
+            for column, new in zip(rows.partials[i], first.partials[i], strict=True):
+                column[starts] = new
+            partials[i] = running(self.shape.kernels[i], rows.partials[i], segment, starts, self._places(rows))
+        counts[starts] = first.records
+        sums = np.cumsum(counts)
+        return replace(rows, records=sums - (sums - counts)[starts][segment], partials=partials)
+
+    def _onto(self, node: Node, rows: Rows) -> Rows:
+        """Return rows as the newer part of the node's partials of their keys."""
+        older, every = node.at(np.asarray(rows.codes)), np.arange(len(rows))
+        for i in self.chosen:
+            parts = Combined(self.shape.kernels[i], older.partials[i], older.records > 0, self._places(rows))
+            parts.add(every, rows.partials[i], every)
+        return replace(rows, records=older.records + rows.records, partials=older.partials)
+
+    def _places(self, rows: Rows) -> Callable[[int], str]:
+        return lambda row: show_key(self.live.names, int(np.asarray(rows.codes)[row]))
+
+    def _at_ends(self, before: Node, rows: Rows, low: int, high: int) -> Node:
+        """Return windows `low` up to `high`, one after another: of each key the last row before the end of the window.
+
+        Rows are sorted by key and slice. A key without such a row has its partial of `before`, which becomes that of
+        the last window.
+        """
+        keys, ends = len(self.live.names), self.family.end_slice(np.arange(low, high))
+        last = np.zeros((high - low, keys), dtype=np.int64)
+        last[0] = np.arange(keys)
+        last[np.searchsorted(ends, rows.index, side="right"), rows.codes] = keys + np.arange(len(rows))
+        at = np.maximum.accumulate(last, axis=0).ravel()
+        pairs = {i: zip(before.partials[i], rows.partials[i], strict=True) for i in self.chosen}
+        partials = {i: [np.concatenate(pair)[at] for pair in pairs[i]] for i in self.chosen}
+        windows = Node(self.live, self.chosen, np.append(before.records, rows.records)[at], partials)
+        before.put(rows)
+        return windows
 
     def _sums_fit(self, total: Node, rows: Rows) -> bool:
         return all(self.shape.kernels[i].sums_fit(total.partials[i], rows.partials[i]) for i in self.chosen)

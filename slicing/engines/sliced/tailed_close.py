@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows, as_block
 from slicing.assembly.tails import TailsAsSlices
 from slicing.assembly.trees.cache import LATE_WHOLES, TOTAL, WHOLE, node_of
-from slicing.assembly.trees.nodes import Node, Rows, concatenated
+from slicing.assembly.trees.nodes import Node, Rows
 from slicing.content.block import Block, concat
 from slicing.content.folding import fold, regroup, with_index
 from slicing.engines.sliced.closing import CloseRange, Closing, Frame, Stored, at_once, jumps
@@ -135,13 +134,9 @@ class TailedClose(RunningClose):
         if self.additive and self._sums_fit(total, rows) and self._sums_fit(run, rows):
             run.append_sums(rows)
             return self._summed(total, rows, low, high)
-        ends, totals = [self.family.entered(low), *self.family.end_slice(np.arange(low, high)).tolist()], []
-        for first, end in pairwise(ends):
-            some = rows.between(first, end)
-            run.append_slices(some)
-            total.renew(np.unique(np.asarray(some.codes)), base, run)
-            totals.append(total.copy())
-        return concatenated(totals)
+        running = self._scanned(run, rows)
+        run.put(running)
+        return self._at_ends(total, self._onto(base, running), low, high)
 
     def _together(self, low: int, most: int) -> int:
         """Return the end of the windows from `low` on with a common start, whose entering slices fit into memory.
