@@ -155,5 +155,6 @@ def test_served_features_have_all_payments_over_a_kill(copy, servers, writer, mo
         time.sleep(2)
         wait(lambda: 'slicing_records_total{query="card_features"}' in scraped(port), job)
         metrics = scraped(port)
+    reader.close()
     assert metrics['slicing_refused_records_total{cause="late",query="card_features"}'] == 0
     assert metrics['slicing_required_delay_seconds_bucket{le="+Inf",query="card_features"}'] > 0
