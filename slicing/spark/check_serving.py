@@ -61,6 +61,7 @@ def check(definition: Checked, spine: DataFrame, history: DataFrame, time: str |
         _stream(definition, history, cuts, Path(folder), reads)
     if reads.found:
         raise InvalidValue(reads.found)
+    assert reads.compared == len(rows), "each cut has a micro-batch"
     return reads.compared
 
 
