@@ -14,6 +14,7 @@ from scenarios.kind import MIXED, MS, PARTIALS, RECORDS
 from scenarios.kinds import KINDS
 from scenarios.kinds.calendar import DaysByEnd
 from scenarios.kinds.even import Even
+from scenarios.kinds.sessions import made as made_session
 from scenarios.kinds.several import several
 from scenarios.kinds.tailed import Coarse
 from scenarios.lookups import Lookups
@@ -203,6 +204,17 @@ def test_added_windows_end_where_slices_stay_separate():
     made.step([(30 * MS, 1, 5)], 29)
     made.change(kind=Even.of(2, 3, 1), grace=16 * MS)  # else they would begin after all that are merged
     made.step([(31 * MS, 1, 5)], 29)
+    made.drain()
+
+
+def test_sessions_that_have_fired_are_forgotten_under_a_trigger_without_corrections():
+    """A record that touches one begins another session."""
+    made = Scenario(made_session("7 milliseconds", late_by="session"), on_close(corrections=True), 10 * MS, adapts=True)
+    made.step([(1 * MS, 1, 5)], 9)
+    made.change(on_close())
+    made.step([(5 * MS, 1, 5)], 9)
+    assert Lookups(made).ask().keys() == {(1, 0, 5 * MS, 12 * MS)}
+    Lookups(made).check(random.Random(0))
     made.drain()
 
 

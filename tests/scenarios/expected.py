@@ -267,6 +267,8 @@ class Expected:
             self.waiting.clear()
         if CHANGED in asks - before:
             self.compared = dict(self.still_compared())
+        if self.kind.grows:  # later records do not merge with those that accept none any more
+            self.settle()
 
     def like(self, kind, grace):
         """Other windows of the same call."""

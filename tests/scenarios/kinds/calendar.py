@@ -45,7 +45,7 @@ class DaysByEnd(Days):
         return None if before.end == place.end else place
 
     def next(self, place):
-        number = self.numbers[place] + 1
+        number = self.holding(place.start)[place] + 1
         while self.edges(number) is None:
             number += 1
         return self.edges(number)
