@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Generic
 
+import numpy as np
+
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.marks import without_partials
@@ -57,10 +59,16 @@ class FamiliesBucket(Bucket, Generic[OfFamily]):
     def waiting(self) -> WaitingSlices:
         """The open windows that hold a mark of the dirty set."""
         nodes = PageLists(self.pages, EARLY, self.shape.select(()))
-        dirty = DirtySet(nodes, self.derived.get(PENDING))
+        dirty = DirtySet(nodes, self.derived.get(PENDING), self._in_windows)
         if self.pages.added:
             dirty.forget_unlisted()
         return WaitingSlices(dirty, lambda: self.arrived, self._oldest, self._waiting)
+
+    def _in_windows(self, marks: Block) -> Block:
+        """Return the marks that lie in windows: others are of windows that a change of the query has removed."""
+        if not self.family.has_gaps:
+            return marks
+        return marks.take(np.flatnonzero(~np.asarray(self.family.in_gap(marks.index))))
 
     def _waiting(self, marks: Block) -> Panes:
         return self._touched(marks, lambda each: each.state.next_to_fire)

@@ -194,6 +194,17 @@ def test_records_of_windows_that_have_closed_do_not_wait_in_longer_ones():
     made.drain()
 
 
+def test_records_of_windows_that_are_removed_do_not_wait_in_gaps_of_others():
+    """They count for no window of their key that is left."""
+    kept, removed = Even.of(2, 10), Even.of(2, 10, 5)
+    made = Scenario(several(kept, removed), early(records=3), results=("rows",), adapts=True)
+    made.step([(6 * MS, 1, 5)], 0)
+    made.change(kind=kept)
+    assert not made.step([(11 * MS, 1, 5), (11 * MS, 1, 5)], 0)
+    assert made.step([(11 * MS, 1, 5)], 0)
+    made.drain()
+
+
 def test_added_windows_end_where_slices_stay_separate():
     """Not at an edge that only windows know which the same change removes, as slices before may be merged."""
     short, long = Even.of(5, 1), Even.of(44, 8)
