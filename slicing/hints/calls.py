@@ -223,14 +223,10 @@ def _known(call: Misfit, columns: Iterable[Any]) -> _Code:
 
 
 def _nulls(call: Misfit) -> str:
-    """Return the first or last value, of rows in which it is not null if nulls are to be ignored."""
-    named = dict(call.kwargs)
-    ignore = [*call.extra, *([named.pop("ignore_nulls")] if "ignore_nulls" in named else [])]
-    if len(ignore) != 1 or not isinstance(ignore[0], bool) or {*named} - {*call.parameters}:
+    """Return the first or last value with the flag of Spark's `last(column, ignoreNulls)` by its name."""
+    if len(call.extra) != 1 or not isinstance(call.extra[0], bool) or {*call.kwargs} - {*call.parameters}:
         return ""
-    if not ignore[0]:
-        return f"Write `{call.text(call.name, call.args, named)}`: nulls count."
-    return f"Write `{call.text(call.name, call.args, named | {'where': _known(call, [call.named['column']])})}`."
+    return f"Write `{call.text(call.name, call.args, call.kwargs | {'ignore_nulls': call.extra[0]})}`."
 
 
 MEANT: dict[str, Callable[[Misfit], str]] = {

@@ -78,9 +78,8 @@ MEANT = {
         "Write `C.count_distinct(F.struct('a', 'b'), where=F.isnotnull('a') & F.isnotnull('b'))`.",
     ),
     "rows without nulls": (lambda: C.count("a", "b"), "Write `C.count(where=F.isnotnull('a') & F.isnotnull('b'))`."),
-    "ignore_nulls": (lambda: C.last("x", ignore_nulls=True), "Write `C.last('x', where=F.isnotnull('x'))`."),
-    "ignorenulls": (lambda: C.first("x", ignorenulls=True), "Write `C.first('x', where=F.isnotnull('x'))`."),
-    "by position": (lambda: C.last("x", True), "Write `C.last('x', where=F.isnotnull('x'))`."),
+    "ignorenulls": (lambda: C.first("x", ignorenulls=True), "Write `C.first('x', ignore_nulls=True)`."),
+    "by position": (lambda: C.last("x", True), "Write `C.last('x', ignore_nulls=True)`."),
     "q": (lambda: C.percentile("x", q=0.5), "Write `C.percentile('x', percentage=0.5)`."),
     "an unknown keyword of sum": (lambda: C.sum("x", distinct=True), "unexpected keyword argument 'distinct'"),
     "slicing.groupBy": (lambda: slicing.groupBy, "Did you mean `group_by`?"),
@@ -157,9 +156,10 @@ ASKED = {
     "group_by('city', by='user')": [group_by("city", "user")],
     "group_by('user').window('1 hour', 'ts')": [GROUPED.window(tumbling(HOUR), time="ts")],
     "group_by('user').window('1 hour', '1 minute', 'ts')": [GROUPED.window(hopping(HOUR, MINUTE), time="ts")],
-    "C.last('x', ignore_nulls=False)": [C.last("x")],
-    "C.last('x', False)": [C.last("x")],
-    "C.first('x', False, where='ok')": [C.first("x", where="ok")],
+    "C.last('x', ignorenulls=False)": [C.last("x", ignore_nulls=False)],
+    "C.last('x', False)": [C.last("x", ignore_nulls=False)],
+    "C.first('x', False, where='ok')": [C.first("x", where="ok", ignore_nulls=False)],
+    "C.last('x', 'y')": [C.last("x", by="y")],
     "C.count_distinct('x', 10)": [C.count_distinct("x", limit=10)],
 }
 """Calls as they are guessed, each with what is meant: where a size or an advance is missing, an hour, or a minute."""
@@ -177,9 +177,7 @@ def test_the_call_in_the_message_means_what_was_asked(call):
         assert repr(found) == repr(wanted)
 
 
-@pytest.mark.parametrize(
-    "call", ["C.min('x', 'y')", "C.sum('x', 'y')", "sliding('1 s', '1 s', '1 s')", "C.last('x', 'y')"]
-)
+@pytest.mark.parametrize("call", ["C.min('x', 'y')", "C.sum('x', 'y')", "sliding('1 s', '1 s', '1 s')"])
 def test_nothing_is_proposed_that_is_refused_or_means_something_else(call):
     with pytest.raises(InvalidType, match=r"Its documentation is `help\(") as raised:
         eval(call, vars(slicing) | {"C": C, "sliding": sliding})
