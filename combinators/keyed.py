@@ -118,10 +118,8 @@ class Maps:
     @property
     def stored_as(self) -> str:
         """The meaning of the maps in the state."""
-        own = self.inner.aggregate
-        meaning = f"{getattr(own.combine, 'stored_as', '')} {own.version}".strip()
         kept = f" most frequent {self.limit.most}" if self.frequent else ""
-        return f"by {self.key}{kept}: {meaning} ({', '.join(map(str, self.inner.fields))})"
+        return f"by {self.key}{kept}: {self.inner.aggregate.identity} ({', '.join(map(str, self.inner.fields))})"
 
     @property
     def value(self) -> str:

@@ -223,6 +223,15 @@ class Aggregate:
         return parse_results(self.returns) if self.returns is not None else self.fields
 
     @property
+    def identity(self) -> str:
+        """The meaning of partials as it is stored: `version`, after the name under which `combine` stores them, if any.
+
+        Aggregates of the catalogue have such a name.
+        """
+        stored_as = getattr(self.combine, "stored_as", None)
+        return self.version if stored_as is None else f"{stored_as} {self.version}"
+
+    @property
     def keeps_records(self) -> bool:
         """Whether partials hold the records themselves; windows then need no tree nodes."""
         return False

@@ -41,7 +41,7 @@ class StoredResult:
         columns = tuple(map(written, bound.inputs))
         fields = tuple(map(str, aggregate.fields))
         plain = len(fields) == 1 and not isinstance(aggregate.init(), tuple)
-        return cls(path, columns, tuple(kinds), str(aggregate.version), fields, plain)
+        return cls(path, columns, tuple(kinds), aggregate.identity, fields, plain)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.aggregate import EVENT_TIME
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.results import flat_results
 from slicing.serving import Levels, Progress, Row, key_text, manifest_of
@@ -13,7 +14,7 @@ from slicing.windows.time.edges import BEFORE
 
 LATER = 4_000_000_000_000_000
 """A watermark that has ended all steps of tails in these tests."""
-KINDS = {"n": "bigint", "x": "double", "s": "string", "m": "decimal(12,2)", "d": "date"}
+KINDS = {"n": "bigint", "x": "double", "s": "string", "m": "decimal(12,2)", "d": "date", EVENT_TIME: "bigint"}
 
 
 def manifest(card, kinds=KINDS):

@@ -327,6 +327,23 @@ def test_what_is_not_there_is_refused(tmp_path):
             Reader(url, given)
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (C.first_n("x", 3), C.last_n("x", 3)),
+        (C.largest("x", 3), C.largest("x", 5)),
+        (C.percentile_relative("x", 0.5), C.percentile_relative("x", 0.5, 0.05)),
+        (C.by("s", C.min("x"), limit=9), C.by("s", C.max("x"), limit=9)),
+    ],
+)
+def test_partials_of_another_meaning_are_refused(tmp_path, written, read):
+    windows = [hopping("10 minutes", "1 minute")]
+    url = f"sqlite:///{tmp_path}/features.db"
+    publish(store_of(url), definition(windows, {"v": written}))
+    with pytest.raises(InvalidValue, match="result `v` differs"):
+        Reader(url, definition(windows, {"v": read}))
+
+
 def test_keys_are_those_of_the_stored_definition(tmp_path):
     url = made(tmp_path, definition([hopping("10 minutes", "1 minute")], {"n": C.count()}), [])
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from slicing.aggregates.aggregate import Aggregate
 from slicing.content.block import Shape
 from slicing.errors import StateMismatch
 from slicing.state.format.buckets import canonical
@@ -289,7 +288,7 @@ def fingerprint_of(
     keys = [str(key) for key in shape.keys]
     partials = [[str(each) for each in kernel.fields] for kernel in shape.kernels]
     results = [
-        {"columns": texts(bound), "version": _version(kernel.aggregate), "partial": partial}
+        {"columns": texts(bound), "version": kernel.aggregate.identity, "partial": partial}
         for bound, kernel, partial in zip(columns, shape.kernels, partials, strict=True)
     ]
     return Fingerprint(
@@ -315,15 +314,6 @@ def fingerprint_of(
 
 def _condition(result: Result, filtered: bool | None) -> str:
     return str(texts(result.columns)[-1]) if filtered else "none"
-
-
-def _version(aggregate: Aggregate) -> str:
-    """Return the version of an aggregate, after the name under which `combine` stores its partials, if it has one.
-
-    Aggregates of the catalogue have such a name.
-    """
-    stored_as = getattr(aggregate.combine, "stored_as", None)
-    return aggregate.version if stored_as is None else f"{stored_as} {aggregate.version}"
 
 
 def _members(family: Family) -> tuple[Family, ...]:
