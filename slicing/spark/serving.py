@@ -150,6 +150,12 @@ class ServeTo:
         manifest = Manifest.read(told["manifest"])
         query_id, watermark = _of_query(batch)
         before = self._before(name, manifest)
+        if before is None and number > 0:
+            raise InvalidValue(
+                f"a store has the slices of all micro-batches of a checkpoint, and this one has no `{name}` before "
+                f"micro-batch {number}: it is another store or name than before, or was emptied. Write to that one, or "
+                "start the query with a new checkpoint, which reads all records."
+            )
         families = [from_spec(spec) for spec in told["families"]]
         progress = self._progress(before, families, query_id, number, watermark)
         if before is None or query_id not in before.epochs:

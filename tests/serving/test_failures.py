@@ -150,6 +150,18 @@ def test_a_store_that_dies_and_comes_back(tmp_path):
     assert reader.read("ada", at="watermark").as_of.batch == 15
 
 
+def test_an_emptied_store_is_not_continued(tmp_path):
+    store = store_of(f"sqlite:///{tmp_path}/features.db")
+    to = serve_to(store)
+    for number in range(15):
+        write(to, number)
+    store._connection().executescript("DELETE FROM slices; DELETE FROM feature_sets")
+    with pytest.raises(InvalidValue, match="this one has no `user` before micro-batch 15"):
+        write(to, 15)
+    write(to, 0, "new")
+    assert Reader(store, CARD).read("ada", at=START + MINUTE)["m10"] == {"n": 1}
+
+
 def test_a_clock_that_steps_back(tmp_path):
     url = f"sqlite:///{tmp_path}/features.db"
     to = serve_to(url)
