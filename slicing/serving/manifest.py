@@ -6,7 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from decimal import Decimal
+from decimal import Context, Inexact
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -193,6 +193,9 @@ def _of(kind: type) -> Any:
     return lambda value: value if isinstance(value, kind) else None
 
 
+_DIGITS = Context(prec=38, traps=[Inexact])
+"""All digits of Spark's decimals; a value with more of them is no key."""
+
 _TOLD: dict[str, Any] = {
     "string": _of(str),
     "boolean": _of(bool),
@@ -202,5 +205,5 @@ _TOLD: dict[str, Any] = {
     "date": lambda value: (value - _EPOCH_DAY).days,
     "timestamp": lambda value: microseconds_of(value, "a key"),
     "timestamp_ntz": lambda value: microseconds_of(value.replace(tzinfo=dt.UTC), "a key"),
-    "decimal": lambda value: format(Decimal(value).normalize(), "f"),
+    "decimal": lambda value: format(_DIGITS.create_decimal(value).normalize(_DIGITS), "f"),
 }

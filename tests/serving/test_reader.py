@@ -16,7 +16,7 @@ from serving.stored import manifest, publish, rows
 
 import combinators as C
 from slicing import InvalidType, InvalidValue, by_edges, cumulating, group_by, hopping, session, tumbling
-from slicing.serving import Reader, Stale, store_of
+from slicing.serving import Reader, Stale, key_text, store_of
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -299,6 +299,15 @@ def test_keys_of_several_columns_are_tuples(tmp_path):
         reader.read("ada")
     with pytest.raises(InvalidType, match="key column `city` is string; got 7"):
         reader.read(("ada", 7))
+
+
+def test_keys_keep_all_digits_of_decimals():
+    column = [("n", "decimal(38,0)")]
+    one, other = (key_text(Decimal(10**37 + more), column) for more in (1, 2))
+    assert one != other
+    assert key_text(Decimal("1.50"), [("n", "decimal(9,2)")]) == key_text("1.5", [("n", "decimal(9,2)")]) == '["1.5"]'
+    with pytest.raises(InvalidType, match=r"key column `n` is decimal\(9,2\); got 0.1"):
+        key_text(0.1, [("n", "decimal(9,2)")])
 
 
 def test_what_is_not_there_is_refused(tmp_path):
