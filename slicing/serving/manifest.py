@@ -11,6 +11,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from slicing.aggregates.aggregate import Aggregate, Bound
 from slicing.column_names import written
 from slicing.errors import InvalidType, InvalidValue, excerpt
@@ -200,7 +202,7 @@ _TOLD: dict[str, Any] = {
     "string": _of(str),
     "boolean": _of(bool),
     "double": _double,
-    "float": _double,
+    "float": lambda value: _double(np.float32(value)) if _double(value) else None,
     "binary": lambda value: bytes(value).hex() if isinstance(value, (bytes, bytearray)) else None,
     "date": lambda value: (value - _EPOCH_DAY).days,
     "timestamp": lambda value: microseconds_of(value, "a key"),

@@ -11,6 +11,7 @@ from textwrap import dedent
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pytest
 from serving.stored import manifest, publish, rows
 
@@ -308,6 +309,13 @@ def test_keys_keep_all_digits_of_decimals():
     assert key_text(Decimal("1.50"), [("n", "decimal(9,2)")]) == key_text("1.5", [("n", "decimal(9,2)")]) == '["1.5"]'
     with pytest.raises(InvalidType, match=r"key column `n` is decimal\(9,2\); got 0.1"):
         key_text(0.1, [("n", "decimal(9,2)")])
+
+
+def test_keys_of_floats_are_those_of_their_column():
+    stored = pa.array([0.1], pa.float32()).to_pylist()
+    assert key_text(stored[0], [("n", "float")]) == key_text(0.1, [("n", "float")])
+    with pytest.raises(InvalidType, match="key column `n` is float; got '1'"):
+        key_text("1", [("n", "float")])
 
 
 def test_what_is_not_there_is_refused(tmp_path):
