@@ -61,6 +61,10 @@ def by(column: Input, result: Bound, *, limit: int, full: Full = "error", where:
 def _keyed(limit: Limit, frequent: bool, result: Bound, key: str, *kinds: str) -> Aggregate:
     require(limit.label, ATOMIC, key, _ATOMIC)
     inner = kernel(result.label, result.resolve(kinds[: len(result.columns)]))
+    if inner.aggregate.combine is None:
+        raise InvalidValue(
+            f"`by` combines the partials of a value, and {result.label} has no `combine`. Give its aggregate one."
+        )
     maps = Maps(key, inner, limit, frequent)
     inverts = inner.aggregate.invert is not None and not frequent
     size = sum(width_of(field.kind) or 8 for field in inner.fields)
@@ -73,6 +77,7 @@ def _keyed(limit: Limit, frequent: bool, result: Bound, key: str, *kinds: str) -
         partial="entries binary",
         returns=f"map<{key},{maps.value}>",
         columns=True,
+        ordered=inner.aggregate.ordered,
         nulls=True,
         view="limbs",
         approximate=frequent or inner.aggregate.approximate,

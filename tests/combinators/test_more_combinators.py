@@ -34,7 +34,7 @@ from combinators._tables import Tables
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
 from combinators.frequent import _by_count
 from slicing import laws
-from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Struct
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
@@ -1018,3 +1018,12 @@ def test_sampled_ranks_of_a_thousand_windows_are_within_their_error():
     ranks = np.array([np.mean(row < own) for row, own in zip(values.reshape(1000, 2000), found, strict=True)])
     # One in fifty may be beyond: of 1,000 20, and 20 + 4 sqrt(20) hardly ever.
     assert (np.abs(ranks - 0.5) > 1 / 20 + 1 / 2000).sum() <= 38
+
+
+def test_maps_need_combine_and_keep_the_order_of_their_results():
+    joined = Aggregate(lambda: "", lambda text, x: text + x, lambda a, b: a + b, ordered=True)
+    assert C.by("k", joined.on("x"), limit=9).resolve(("string", "string")).ordered
+    assert not C.by("k", C.count(), limit=9).resolve(("string",)).ordered
+    eager = Aggregate(lambda: 0, lambda total, x: total + x).on("x")
+    with pytest.raises(InvalidValue, match="`by` combines the partials of a value, and aggregate has no `combine`"):
+        C.by("k", eager, limit=9).resolve(("string", "bigint"))
