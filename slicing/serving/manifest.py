@@ -110,6 +110,7 @@ class Progress:
     watermark: None before the first one is known. written: when the micro-batch was written, by the clock. gone: for
         each level, the instant before which rows may have been removed. known_from: the instant before which the stream
         has not read all records. epochs: the number of each checkpoint that has written, by the id of its query.
+        passed: the watermark of an older checkpoint up to which steps have rows, as long as this one is behind it.
     """
 
     epoch: int
@@ -119,6 +120,7 @@ class Progress:
     watermark: int | None = None
     known_from: int | None = None
     epochs: Mapping[str, int] = field(default_factory=dict)
+    passed: int | None = None
 
     @cached_property
     def from_each(self) -> tuple[int, ...]:
@@ -132,7 +134,8 @@ class Progress:
 
     def text(self) -> str:
         """Return this progress as JSON."""
-        return json.dumps(asdict(self), sort_keys=True)
+        told = {name: value for name, value in asdict(self).items() if name != "passed" or value is not None}
+        return json.dumps(told, sort_keys=True)
 
     @classmethod
     def read(cls, text: str) -> Progress:

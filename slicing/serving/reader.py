@@ -251,7 +251,7 @@ class Reader:
                     "another one: `feature_set=...`."
                 )
             manifest, values = (known.manifest, known.values) if known and same else self._checked(found.manifest)
-            stored = Stored(progress.from_each, self._levels.ended(progress.watermark))
+            stored = Stored(progress.from_each, self._levels.ended(progress.passed or progress.watermark))
             known = _Known((found.manifest, found.progress), manifest, values, progress, stored)
             self._known = known
         return known

@@ -189,13 +189,13 @@ class ServeTo:
                 "a feature set is written by one checkpoint at a time, and a newer one than this has written it: epoch "
                 f"{before.epoch}, this is {epoch}. Stop this query, or start it with a new checkpoint."
             )
-        known = [mark for mark in (watermark, before.watermark if before else None) if mark is not None]
-        mark = max(known, default=None)
+        new_epoch = before is None or epoch > before.epoch
+        own = _latest(watermark, None if new_epoch else before.watermark)  # type: ignore[union-attr]
+        mark = _latest(own, *((before.watermark, before.passed) if before else ()))
         gone = before.gone if before else (BEFORE,) * (1 + len(tails_of(families)))
         if mark is not None:
             wanted = needed(families, mark)
             gone = tuple(max(old, new - self.keep) for old, new in zip(gone, wanted, strict=True))
-        new_epoch = before is None or epoch > before.epoch
         known_from = self.known_from if new_epoch else before.known_from  # type: ignore[union-attr]
         repeated = before is not None and not new_epoch and number <= before.batch
         return Progress(
@@ -203,9 +203,10 @@ class ServeTo:
             batch=before.batch if repeated and before else number,
             written=self.clock(),
             gone=gone,
-            watermark=mark,
+            watermark=own,
             known_from=known_from,
             epochs=epochs,
+            passed=mark if mark != own else None,
         )
 
     def _remove(self, name: str, progress: Progress, before: Progress | None) -> None:
@@ -213,6 +214,10 @@ class ServeTo:
             if before is not None and instant > before.gone[level]:
                 while self.store.remove(name, level, instant, MOST_REMOVED) == MOST_REMOVED:
                     pass
+
+
+def _latest(*watermarks: int | None) -> int | None:
+    return max((each for each in watermarks if each is not None), default=None)
 
 
 def _metadata(batch: DataFrame) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from serving.in_process import CARD, KEYS, MINUTE, START, write
 
 from slicing import InvalidValue, serve_to
 from slicing.serving import Reader, store_of
+from slicing.serving.manifest import instant_of
 
 TESTS = Path(in_process.__file__).resolve().parents[1]
 WHOLE = 20
@@ -160,6 +161,19 @@ def test_an_emptied_store_is_not_continued(tmp_path):
         write(to, 15)
     write(to, 0, "new")
     assert Reader(store, CARD).read("ada", at=START + MINUTE)["m10"] == {"n": 1}
+
+
+def test_the_watermark_is_that_of_the_checkpoint_that_has_taken_over(tmp_path):
+    url = f"sqlite:///{tmp_path}/features.db"
+    for number in range(15):
+        write(serve_to(url), number)
+    reader = Reader(url, CARD)
+    for number in range(2, 25):
+        for earlier in range(number + 1) if number == 2 else [number]:
+            write(serve_to(url), earlier, "new")
+        answer = reader.read("ada", at="watermark")
+        assert answer.watermark == answer.at == instant_of(in_process.watermark(number))
+        assert answer["m10"] == {"n": 2 * min(number - 1, 10)}
 
 
 def test_a_clock_that_steps_back(tmp_path):
