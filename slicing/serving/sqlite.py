@@ -43,7 +43,8 @@ _REMOVE = (
 class SqliteStore:
     """The store of a URL such as "sqlite:///features.db", a path, or "sqlite:////var/features.db", an absolute path.
 
-    Each thread has a connection. Readers do not wait for the writer, nor does it for them. Raises InvalidValue for a
+    Each thread has a connection. Readers do not wait for the writer, nor does it for them. What is written is on the
+    disk: the checkpoint of the stream goes on from it, also after a power failure. Raises InvalidValue for a
     URL without a path, and for one into a folder that does not exist.
     """
 
@@ -108,5 +109,5 @@ class SqliteStore:
         known: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
         if known is None:
             known = self._of_thread.connection = sqlite3.connect(self.path, timeout=60)
-            known.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;" + _TABLES)
+            known.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _TABLES)
         return known

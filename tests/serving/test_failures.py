@@ -151,6 +151,11 @@ def test_a_store_that_dies_and_comes_back(tmp_path):
     assert reader.read("ada", at="watermark").as_of.batch == 15
 
 
+def test_sqlite_keeps_what_it_has_acknowledged(tmp_path):
+    with store_of(f"sqlite:///{tmp_path}/features.db")._connection() as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL: commits survive a power failure
+
+
 def test_an_emptied_store_is_not_continued(tmp_path):
     store = store_of(f"sqlite:///{tmp_path}/features.db")
     to = serve_to(store)
