@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -105,7 +106,10 @@ def _several(label: str, name: str, k: int, latest: bool, kind: str, by: str) ->
 def _by_time(label: str, latest: bool, skips: bool, kind: str, _time: str = "bigint", *by: str) -> Aggregate:
     for each in by:
         require(label, ATOMIC, each, _ORDER)
-    orders = [Field("time", "bigint"), *(Field("by", each) for each in by)]
+    orders = [
+        Field("time", "bigint"),
+        *(field for each in by for field in (Field("given", "boolean"), Field("by", each))),
+    ]
     version = " of values" if skips else ""
     return _end(orders, label, latest, kind, partial(_add_by_time, latest, skips), version)
 
@@ -162,8 +166,9 @@ def _add_by_time(
     latest: bool, skips: bool, never: Orders, filler: Any, acc: Any, value: Array, time: Array, *by: Array
 ) -> Any:
     left_out = np.ma.getmaskarray(value) if skips else np.zeros(value.shape, dtype=bool)
-    # Without a value of `by`, that of no record: every other one is preferred to it.
-    orders = map(_filled, (np.ma.MaskedArray(time, left_out), *by), never)
+    # Without a value of `by`, those of no record: every other one is preferred to them.
+    given = ((np.ma.MaskedArray(np.full(each.shape, latest), np.ma.getmaskarray(each)), each) for each in by)
+    orders = map(_filled, (np.ma.MaskedArray(time, left_out), *chain.from_iterable(given)), never)
     return _added(latest, filler, acc, value, left_out, tuple(orders))
 
 

@@ -61,6 +61,7 @@ VALUES = {
 }
 ORDERS = {
     "bigint": [3, -1, 7, None],
+    "boolean": [True, False, None],
     "double": [0.5, -3.0, 1e6, None],
     "decimal(10,2)": [Decimal("9.00"), Decimal("10.00"), Decimal("-3.50"), None],
     "string": ["9", "10", "", None],
@@ -234,7 +235,9 @@ IN_ORDER = {
 }
 
 
-@pytest.mark.parametrize(("by", "kind"), [("bigint", KIND), ("decimal(10,2)", "bigint"), ("double", "string")])
+@pytest.mark.parametrize(
+    ("by", "kind"), [("bigint", KIND), ("decimal(10,2)", "bigint"), ("double", "string"), ("boolean", "bigint")]
+)
 @pytest.mark.parametrize("name", IN_ORDER)
 def test_ends_of_two_orders(name, by, kind):
     bound, truth = IN_ORDER[name]

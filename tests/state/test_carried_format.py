@@ -34,7 +34,7 @@ RESULTS = [
         C.last("x", by="y"),
         ("int", "bigint", "string"),
         "combinators.max_by",
-        ["time bigint", "by string", "level tinyint", "value int"],
+        ["time bigint", "given boolean", "by string", "level tinyint", "value int"],
     ),
     (
         C.first("x", ignore_nulls=True),
