@@ -52,8 +52,10 @@ def by(column: Input, result: Bound, *, limit: int, full: Full = "error", where:
         )
     if full not in get_args(Full):
         raise InvalidValue(f"`full` must be one of {', '.join(get_args(Full))}; got {excerpt(full)}.")
+    if checked_limit(limit) is None:
+        raise InvalidValue("`limit` of `by` must be given: how many values a window may have; got None.")
     label = f"by({column}, {result.label})"
-    limits = Limit(label, "a result for every value", checked_limit(limit))
+    limits = Limit(label, "a result for every value", limit)
     source = partial(_keyed, limits, full == "frequent", replace(result, call=""))
     return Bound(source, (column, *result.inputs), label, unlimited=result.unlimited, nested=result.nested).where(where)
 

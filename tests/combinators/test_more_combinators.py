@@ -391,6 +391,7 @@ WRONG = [
     (lambda: C.histogram("x", [0, math.nan]), "`edges` must be 2 to"),
     (lambda: C.histogram("x", "ab"), "`edges` must be 2 to"),
     (lambda: C.first_n("x", 0), "`n` must be an integer from 1"),
+    (lambda: C.by("k", C.count(), limit=None, full="frequent"), "`limit` of `by` must be given"),
     (lambda: C.max_by("x", "y", 0), "`k` must be an integer from 1"),
     (lambda: C.largest("x", 2, with_=["a", "b.A"]), "`largest` have different names; got x, a, A"),
     (lambda: C.mean("x", min_samples=0), "`min_samples` must be a positive integer"),
