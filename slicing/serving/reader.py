@@ -34,6 +34,8 @@ from slicing.windows.window import Window
 
 CLOCK, WATERMARK = "clock", "watermark"
 """The words for the instant of an answer."""
+_MOST_OTHERS = 100
+"""How many windows that were never declared a reader keeps: those who ask may choose any."""
 
 
 class Stale(SlicingError, RuntimeError):
@@ -224,6 +226,8 @@ class Reader:
                 found = windows_of_call((), windows, long=True)
             else:
                 found = windows_of_call(given if isinstance(given, tuple) else (given,), {}, long=False)
+            if len(self._others) >= _MOST_OTHERS:
+                self._others.clear()
             known = self._others[given] = Windows(found, self._levels)
         return known
 

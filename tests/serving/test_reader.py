@@ -184,6 +184,15 @@ def test_windows_that_were_never_declared(tmp_path):
         reader.read("ada", windows=hopping("5 minutes", "10 seconds"))
 
 
+def test_windows_that_were_asked_for_once_are_not_kept_for_ever(tmp_path):
+    card = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
+    reader = Reader(made(tmp_path, card, [{"key": "ada", "ts": START}]), card)
+    for minutes in range(1, 300):
+        window = hopping(f"{minutes} minutes", "1 minute")
+        assert reader.read("ada", at=START + 1, windows=window)[window] == {"n": 1}
+    assert len(reader._others) <= 100
+
+
 def test_records_leave_by_the_clock(tmp_path):
     card = definition([hopping("10 minutes", "1 minute")], {"n": C.count(), "x": C.sum("x")})
     reader = Reader(made(tmp_path, card, records(1, START, MINUTE)), card)
