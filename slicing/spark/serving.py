@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -158,12 +158,14 @@ class ServeTo:
             )
         families = [from_spec(spec) for spec in told["families"]]
         progress = self._progress(before, families, query_id, number, watermark)
+        rows = _rows(batch, number, manifest, progress)
+        first = next(rows, [])  # the micro-batch is computed here; if this fails, an older checkpoint may go on
         if before is None or query_id not in before.epochs:
-            # Another checkpoint must not get the same epoch if this one fails after its first rows.
+            # From the first rows on, no other checkpoint may have the same epoch, and no older one may write.
             claimed = replace(before or replace(progress, batch=NO_BATCH), epochs=progress.epochs)
             self.store.publish(name, told["manifest"], claimed.text())
-        for rows in _rows(batch, number, manifest, progress):
-            self.store.put(name, rows)
+        for some in chain([first], rows):
+            self.store.put(name, some)
         self.store.publish(name, told["manifest"], progress.text())
         self._remove(name, progress, before)
 
@@ -184,10 +186,10 @@ class ServeTo:
     ) -> Progress:
         epochs = dict(before.epochs) if before else {}
         epoch = epochs.setdefault(query_id, max(epochs.values(), default=0) + 1)
-        if before and epoch < before.epoch:
+        if epoch < (newest := max(epochs.values())):
             raise InvalidValue(
                 "a feature set is written by one checkpoint at a time, and a newer one than this has written it: epoch "
-                f"{before.epoch}, this is {epoch}. Stop this query, or start it with a new checkpoint."
+                f"{newest}, this is {epoch}. Stop this query, or start it with a new checkpoint."
             )
         new_epoch = before is None or epoch > before.epoch
         own = _latest(watermark, None if new_epoch else before.watermark)  # type: ignore[union-attr]

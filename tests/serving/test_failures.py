@@ -16,6 +16,7 @@ from serving.in_process import CARD, KEYS, MINUTE, START, write
 from slicing import InvalidValue, serve_to
 from slicing.serving import Reader, store_of
 from slicing.serving.manifest import instant_of
+from slicing.spark import serving
 
 TESTS = Path(in_process.__file__).resolve().parents[1]
 WHOLE = 20
@@ -166,6 +167,40 @@ def test_an_emptied_store_is_not_continued(tmp_path):
         write(to, 15)
     write(to, 0, "new")
     assert Reader(store, CARD).read("ada", at=START + MINUTE)["m10"] == {"n": 1}
+
+
+class Fails:
+    """A store that fails when it would publish progress for the second time."""
+
+    def __init__(self, of):
+        self.of, self.left = of, 1
+
+    def __getattr__(self, name):
+        return getattr(self.of, name)
+
+    def publish(self, *given):
+        if not self.left:
+            raise RuntimeError("the power is gone")
+        self.left -= 1
+        self.of.publish(*given)
+
+
+def test_no_checkpoint_goes_on_after_the_first_rows_of_a_newer_one(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/features.db"
+    for number in range(15):
+        write(serve_to(url), number)
+    with monkeypatch.context() as broken:
+        broken.setattr(serving, "_key_texts", None)
+        with pytest.raises(TypeError):  # the micro-batch cannot be computed
+            write(serve_to(url), 0, "new")
+    write(serve_to(url), 15)
+    with pytest.raises(RuntimeError, match="the power is gone"):
+        write(serve_to(Fails(store_of(url))), 0, "new")  # its rows would replace all later ones of the older checkpoint
+    with pytest.raises(InvalidValue, match="a newer one than this has written it: epoch 2, this is 1"):
+        write(serve_to(url), 16)
+    for number in range(20):
+        write(serve_to(url), number, "new")
+    assert Reader(url, CARD).read("ada", at="watermark")["d"] == {"n": 2 * 18}
 
 
 def test_the_watermark_is_that_of_the_checkpoint_that_has_taken_over(tmp_path):
