@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from slicing import cumulating, hopping
+from slicing import cumulating, hopping, tumbling
 from slicing.serving import Levels, Windows, needed
 from slicing.serving.levels import Stored
 from slicing.spark.serving import windows_to_store
@@ -27,15 +27,20 @@ KINDS = {
         hopping("5 hours", "1 minute", tail="2 hours"),
     ],
     "cumulating": [cumulating("6 hours", "10 minutes")],
+    "summer time ends": [tumbling("1 day", zone="Europe/Berlin")],
 }
+AUTUMN = 1_730_008_800_000_000
+"""8 o'clock in Berlin, on 27 October 2024, which has 25 hours."""
 
 
 def micro_batches(seed, count=80):
-    """Times of records, mostly in order; some are hours late."""
-    choice, now = random.Random(seed), START
+    """Times of records, mostly in order; some are hours late, with days two days."""
+    choice, now, most = random.Random(seed), START, 8 * HOUR
+    if seed == "summer time ends":
+        now, most = AUTUMN, 48 * HOUR
     for _ in range(count):
         now += choice.choice([5 * MINUTE, 10 * MINUTE, 40 * MINUTE])
-        late = [choice.choice([0, 0, choice.randint(0, 8 * HOUR)]) for _ in range(6)]
+        late = [choice.choice([0, 0, choice.randint(0, most)]) for _ in range(6)]
         yield [now + choice.randint(0, 5 * MINUTE) - each for each in late]
 
 
