@@ -50,8 +50,8 @@ def accepts(kinds: tuple[str, ...], kind: str) -> bool:
 def require(label: str, kinds: tuple[str, ...], kind: str, remedy: str) -> None:
     """Raise InvalidType with this remedy unless `kind` is one of `kinds`."""
     if not accepts(kinds, kind):
-        topic = Topic.NUMBERS if kinds in (NUMBERS, SUMMED) else Topic.COLUMN
-        said = (as_number(kind), (kind,)) if remedy == AS_NUMBER else (remedy,)
+        topic = Topic.NUMBERS if kinds in (NUMBERS, SUMMED) or kind == INTERVAL else Topic.COLUMN
+        said = (as_number(kind), (kind,)) if remedy == AS_NUMBER or kind == INTERVAL else (remedy,)
         rule = f"`{label}` takes a column of one of {', '.join(kinds)}; got {kind}. "
         raise InvalidType(rule, Remedy(topic, *said))
 

@@ -28,9 +28,9 @@ CALLS = {
     "rows": (lambda: C.count("a", "b"), "count(a, b)"),
     "chosen_rows": (lambda: C.count("a", "b", where=F.col("ok")), f"count(a, b) {KNOWN}"),
     "last": (lambda: C.last("b", False), "max_by(b, ts)"),
-    "first": (lambda: C.first("b", ignore_nulls=True), "min_by(b, ts) filter (where b is not null)"),
+    "first": (lambda: C.first("b", ignorenulls=True), "min_by(b, ts) filter (where b is not null)"),
     "last_chosen": (
-        lambda: C.last("b", ignore_nulls=True, where="ok"),
+        lambda: C.last("b", ignorenulls=True, where="ok"),
         "max_by(b, ts) filter (where ok and b is not null)",
     ),
     "last_of": (lambda: C.last("b", True, where=F.col("ok")), "max_by(b, ts) filter (where ok and b is not null)"),

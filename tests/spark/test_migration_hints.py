@@ -161,9 +161,9 @@ ANSWERED = {
         "Did you mean `amount`?",
     ),
     "a Column as a value that is not null": (
-        lambda f: C.last(F.col("s.fee"), ignore_nulls=True),
+        lambda f: C.last(F.col("s.fee"), True),
         InvalidType,
-        "`C.last(F.expr('s.fee'), where=F.isnotnull(F.expr('s.fee')))`",
+        "`C.last(F.expr('s.fee'), ignore_nulls=True)`",
     ),
     "no time": (lambda f: group_by(f).window(HOUR), InvalidType, '`.window(..., time="ts")`'),
     "all columns as key": (lambda f: windowed(f, "s.*").aggregate(n=C.count()), InvalidValue, "several columns"),
