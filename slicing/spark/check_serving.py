@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -50,7 +50,12 @@ def check(definition: Checked, spine: DataFrame, history: DataFrame, time: str |
             f"`check_serving` takes a definition whose time and keys are names of columns; got {asked.time} and "
             f"{', '.join(map(str, asked.keys))}. Compute them first, by `withColumn`."
         )
-    place = _micros(spine, time or asked.time)
+    if isinstance(history.schema[asked.time].dataType, T.TimestampNTZType):
+        raise InvalidType(
+            f"`check_serving` runs a stream, whose watermark is of a timestamp; `{asked.time}` is timestamp_ntz. "
+            f'Give both tables with `F.col("{asked.time}").cast("timestamp")`, in a session whose time zone is UTC.'
+        )
+    place = F.unix_micros(quoted(time or asked.time))
     known = spine.where(place.isNotNull()).withColumn(AS_OF, place)
     cuts = sorted(row[0] for row in known.select(AS_OF).distinct().orderBy(F.rand(1)).limit(instants).collect())
     rows = definition.at(known.where(F.col(AS_OF).isin(cuts)), history, spine_time=time).toArrow().to_pylist()
@@ -116,7 +121,7 @@ class Reads:
 def _stream(definition: Checked, history: DataFrame, cuts: Sequence[int], folder: Path, reads: Reads) -> None:
     """Run a stream of the records before each cut, a micro-batch for each."""
     time = str(definition.windowed.time)
-    place, files = _micros(history, time), folder / "records"
+    place, files = F.unix_micros(quoted(time)), folder / "records"
     files.mkdir()
     for number, (low, high) in enumerate(pairwise([BEFORE, *cuts])):
         some = history.where((place >= low) & (place < high))
@@ -128,13 +133,6 @@ def _stream(definition: Checked, history: DataFrame, cuts: Sequence[int], folder
     served = definition.serve(events.withWatermark(time, "0 seconds")).writeStream.outputMode("update")
     query = served.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     query.foreachBatch(reads).start().awaitTermination()
-
-
-def _micros(frame: DataFrame, time: str) -> Column:
-    """Return a time in microseconds since 1970."""
-    if isinstance(frame.schema[time].dataType, T.TimestampNTZType):
-        return F.timestamp_diff("MICROSECOND", F.expr("timestamp_ntz '1970-01-01 00:00:00'"), quoted(time))
-    return F.unix_micros(quoted(time))
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -35,6 +35,8 @@ def test_a_combine_that_breaks_its_law_is_shown(spark):
     rows = spine(spark, [("ada", ORIGINS[0] + 2 * HOUR + 7)])
     with pytest.raises(InvalidValue, match=r"key 'ada' as of .* differ in hopping.*`at` gives .*odd.* the reader"):
         card.check_serving(rows, events, spine_time="at")
+    with pytest.raises(InvalidType, match="`ts` is timestamp_ntz"):
+        card.check_serving(rows, events.withColumn("ts", F.col("ts").cast("timestamp_ntz")), spine_time="at")
     computed = group_by(F.col("user")).window(hopping("1 hour", "5 minutes"), time="ts").define(n=C.count())
     with pytest.raises(InvalidType, match="whose time and keys are names of columns"):
         computed.check_serving(rows, events, spine_time="at")
