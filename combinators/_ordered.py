@@ -13,7 +13,7 @@ import pyarrow as pa
 from combinators._common import CARRIED, NUMBERS, Array, constant, require, shown
 from combinators._counted import lowered
 from combinators._items import Items, in_arrow, mask_of, ranked
-from combinators._tables import Joined, Layout, Tables, lists
+from combinators._tables import Joined, Layout, Tables, cells_of, lists
 from slicing.aggregates.aggregate import Aggregate, Gathered
 from slicing.aggregates.arrow import column_to_arrow
 from slicing.aggregates.fields import Field, arrow_type
@@ -97,7 +97,6 @@ class Ordered:
     ) -> Tables:
         """Return the rows of records with these numbers as their values."""
         count = len(null)
-        cells = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
         placed = [
             column for kind, order in zip(self.orders, orders, strict=True) for column in self._placed(kind, order)
         ]
@@ -105,7 +104,9 @@ class Ordered:
         values = (np.where(null, 0, column) for column in numbers) if texts is None else numbers
         left_out = mask_of(orders[0]) if self.skips else np.zeros(count, dtype=bool)
         kept = np.flatnonzero(~left_out if self.nulls else ~(left_out | null))
-        return Tables(len(starts), cells, (*placed, *level, *values), np.ones(count, np.int64), texts).take(kept)
+        return Tables(
+            len(starts), cells_of(starts, count), (*placed, *level, *values), np.ones(count, np.int64), texts
+        ).take(kept)
 
     def _placed(self, kind: str, order: Any) -> list[Array]:
         null = mask_of(order)

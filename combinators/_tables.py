@@ -206,8 +206,12 @@ def tabled(items: Items, starts: Array, value: Any, *before: Array) -> Tables:
     """
     numbers, texts = _numbered(items, value)
     count = len(numbers[0])
-    cells = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
-    return Tables(len(starts), cells, (*before, *numbers), np.ones(count, np.int64), texts)
+    return Tables(len(starts), cells_of(starts, count), (*before, *numbers), np.ones(count, np.int64), texts)
+
+
+def cells_of(starts: Array, count: int) -> Array:
+    """Return for each of `count` records its run; run g has the records from `starts[g]` up to the next start."""
+    return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
 
 
 def _numbered(items: Items, value: Any) -> tuple[tuple[Array, ...], pa.Array | None]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from combinators._common import ATOMIC, Array, constant, require
 from combinators._counted import checked_limit
 from combinators._items import in_arrow, ranked
-from combinators._tables import ROOM, Layout, Limit, Tables, lists
+from combinators._tables import ROOM, Layout, Limit, Tables, cells_of, lists
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Growth, Input
 from slicing.aggregates.arrays import Partials
 from slicing.aggregates.arrow import cast
@@ -108,9 +108,9 @@ class Entries:
             partials=[column[rows] for column in self.partials],
         )
 
-    def places(self) -> tuple[Array, Array]:
-        """Return the cell and the rank of the key of each entry."""
-        return self.cells, ranked(encoded(self.keys, True))[0]
+    def runs(self) -> tuple[Array, Array]:
+        """Return the rows stably sorted by cell and key, and where each run of an equal cell and key starts."""
+        return _runs(self.cells, ranked(encoded(self.keys, True))[0])
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,12 @@ class Maps:
 
     def merged(self, entries: Entries) -> Entries:
         """Return entries in the order of cells and keys, those of one cell and key combined in their order."""
-        cells, ranks = entries.places()
-        rows = np.lexsort((ranks, cells))
-        starts = _starts(cells[rows], ranks[rows])
-        sorted_ = [column[rows] for column in entries.partials]
-        partials, dictionary = self.inner.joined(sorted_, entries.dictionary, starts) if len(rows) else (sorted_, None)
-        records = np.add.reduceat(entries.records[rows], starts) if len(rows) else entries.records
-        kept = replace(entries.take(rows[starts]), records=records, partials=partials)
-        return replace(kept, dictionary=dictionary if len(rows) else entries.dictionary)
+        rows, starts = entries.runs()
+        if not len(rows):
+            return entries
+        partials, dictionary = self.inner.joined([c[rows] for c in entries.partials], entries.dictionary, starts)
+        records = np.add.reduceat(entries.records[rows], starts)
+        return replace(entries.take(rows[starts]), records=records, partials=partials, dictionary=dictionary)
 
     def written(self, entries: Entries) -> Array:
         """Return the partials of merged entries. Raises RowFailure if one has too many."""
@@ -205,9 +203,7 @@ class Inverse:
 
     def __call__(self, ab: Array, a: Array) -> Array:
         both = self.maps.entries(_LAYOUT.joined(ab, a, -1))
-        cells, ranks = both.places()
-        rows = np.lexsort((ranks, cells))  # stable: each entry of the whole before that of the older part
-        starts = _starts(cells[rows], ranks[rows])
+        rows, starts = both.runs()  # each entry of the whole before that of the older part
         paired = np.diff(np.append(starts, len(rows))) == 2
         heads, older = rows[starts], rows[starts[paired] + 1]
         kept = both.take(heads)
@@ -226,23 +222,21 @@ def _gathered(maps: Maps, kinds: Sequence[str], starts: Array, *columns: Any) ->
     keys, *arrays = (in_arrow(kind, column, maps.limit.label) for kind, column in zip(kinds, columns, strict=True))
     if maps.key in FLOATS:
         keys = pa.array(np.asarray(keys.fill_null(0)) + 0.0, keys.type, mask=np.asarray(keys.is_null()))
-    cells = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
+    cells = cells_of(starts, len(keys))
     known = np.flatnonzero(np.asarray(keys.is_valid()))
-    ranks = np.zeros(len(keys), np.int64)
-    ranks[known] = ranked(encoded(keys.take(pa.array(known))))[0]
-    rows = known[np.lexsort((ranks[known], cells[known]))]
-    heads = _starts(cells[rows], ranks[rows])
+    rows, heads = _runs(cells[known], ranked(encoded(keys.take(pa.array(known))))[0])
+    rows = known[rows]
     partials, dictionary = fold_arrays(maps.inner, arrays, rows, heads)
     records = np.diff(np.append(heads, len(rows)))
     first = rows[heads]
     return maps.written(Entries(len(starts), cells[first], keys.take(pa.array(first)), records, partials, dictionary))
 
 
-def _starts(cells: Array, ranks: Array) -> Array:
-    """Return where a cell and key begin that is not that of the row before."""
-    new = np.ones(len(cells), dtype=bool)
-    new[1:] = (cells[1:] != cells[:-1]) | (ranks[1:] != ranks[:-1])
-    return np.flatnonzero(new)
+def _runs(cells: Array, ranks: Array) -> tuple[Array, Array]:
+    rows = np.lexsort((ranks, cells))
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (np.diff(cells[rows]) != 0) | (np.diff(ranks[rows]) != 0)
+    return rows, np.flatnonzero(new)
 
 
 def _varying(type_: pa.DataType) -> pa.DataType:
