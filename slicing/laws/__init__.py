@@ -13,6 +13,7 @@ from slicing.laws.properties import (
     purity,
     singleton,
 )
+from slicing.laws.values import alike as alike
 
 __all__ = [
     "Counterexample",

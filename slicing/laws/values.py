@@ -77,14 +77,15 @@ def plain_items(value: Any) -> tuple[Any, ...]:
     return plain if isinstance(plain, tuple) else (plain,)
 
 
-def alike(x: Any, y: Any) -> bool:
-    """Return whether nested values are equal; NaN equals NaN."""
+def alike(x: Any, y: Any, within: float = 0.0) -> bool:
+    """Return whether nested values are equal, floats within this share of them or this distance; NaN equals NaN."""
     if isinstance(x, dict) and isinstance(y, dict):
-        return x.keys() == y.keys() and all(alike(x[name], y[name]) for name in x)
+        return x.keys() == y.keys() and all(alike(x[name], y[name], within) for name in x)
     if isinstance(x, (tuple, list)) and isinstance(y, (tuple, list)):
-        return len(x) == len(y) and all(map(alike, x, y))
-    both_nan = isinstance(x, FLOAT) and isinstance(y, FLOAT) and math.isnan(x) and math.isnan(y)
-    return both_nan or bool(x == y)
+        return len(x) == len(y) and all(alike(a, b, within) for a, b in zip(x, y, strict=True))
+    if isinstance(x, FLOAT) and isinstance(y, FLOAT):
+        return (math.isnan(x) and math.isnan(y)) or math.isclose(x, y, rel_tol=within, abs_tol=within)
+    return bool(x == y)
 
 
 def stack_of(many: Sequence[Any], shape: tuple[int, ...]) -> Any:

@@ -6,11 +6,10 @@ reader is asked as of the instant at which it was cut, when it has read every re
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import groupby, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,14 +20,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.errors import InvalidType, InvalidValue
+from slicing.laws import alike
 from slicing.serving import Answer, Reader, Served
 from slicing.spark.columns import quoted
 from slicing.spark.serving import ServeTo, serve_to
 from slicing.windows.time.edges import BEFORE
 
 AS_OF = "slicing_instant"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHIN = 1e-9
+"""How far floats may differ: they are added in another order."""
 _FOREVER = "36500 days"
 
 
@@ -95,9 +95,7 @@ class Reads:
         rows = self.rows[instant]
         reader = Reader(self.url, self.definition)
         asked = [row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys) for row in rows]
-        for row, key, answer in zip(
-            rows, asked, reader.read_many(asked, at=EPOCH + timedelta(microseconds=instant)), strict=True
-        ):
+        for row, key, answer in zip(rows, asked, reader.read_many(asked, at=instant), strict=True):
             self.found = self.found or self._difference(row, key, answer)
             self.compared += 1
         reader.close()
@@ -108,7 +106,7 @@ class Reads:
         for window, values in ((window, answer[window]) for window in answer):
             starts = row["starts"][window] if named else row["start"]
             trained = {name: row[f"{name}_{window}" if named else name] for name, _ in self.definition.results}
-            if starts != answer.starts[window] or values is None or not _alike(trained, values):
+            if starts != answer.starts[window] or values is None or not alike(trained, values, _WITHIN):
                 start: datetime = answer.starts[window]
                 return (
                     f"training rows and served values must be the same, and those of key {key!r} as of "
@@ -133,14 +131,3 @@ def _stream(definition: Checked, history: DataFrame, cuts: Sequence[int], folder
     served = definition.serve(events.withWatermark(time, "0 seconds")).writeStream.outputMode("update")
     query = served.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     query.foreachBatch(reads).start().awaitTermination()
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Return whether two results are equal, floats within the bound of sums in another order."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=_WITHIN, abs_tol=_WITHIN) or (one != one and other != other)
-    return bool(one == other)
