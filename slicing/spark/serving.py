@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -70,16 +70,13 @@ def serve(call: Call) -> DataFrame:
     """Return the touched slices of a call's stream, each with its whole partial, in update mode."""
     levels = Levels.of(call.window)
     window, grace = windows_to_store(call.window, levels)
-    for name in call.named:
-        if name.casefold() == LEVEL:
-            raise InvalidValue(f"served slices have a column `{name}` of their own. Rename the result.")
+    _check_free(call.named, "result")
     given = call.options.at_close
     options = replace(given, trigger=OnStored(1 + len(levels.tails)), grace=given.grace + grace)
     query = query_of(call, window, options)
     for key in query.keys:
         kind_of_type(key.type, key.name, "key column", key.code)
-    if any(key.name.casefold() == LEVEL for key in query.keys):
-        raise InvalidValue(f"served slices have a column `{LEVEL}` of their own. Rename the key.")
+    _check_free((key.name for key in query.keys), "key")
     if not query.streaming:
         raise InvalidType(
             "`serve` writes the slices of a stream, and this DataFrame is bounded. Give a stream, for example by "
@@ -97,6 +94,12 @@ def serve(call: Call) -> DataFrame:
     results, keys = map(quoted, call.named), [quoted(key.name) for key in query.keys]
     slice_ = F.col("window").alias(SLICE, metadata=told)
     return rows.select(*keys, slice_, F.col("windows").cast("int").alias(LEVEL), RECORDS, *results)
+
+
+def _check_free(names: Iterable[str], what: str) -> None:
+    for name in names:
+        if name.casefold() == LEVEL:
+            raise InvalidValue(f"served slices have a column `{name}` of their own. Rename the {what}.")
 
 
 def windows_to_store(window: Window, levels: Levels) -> tuple[Window, int]:
@@ -159,12 +162,12 @@ class ServeTo:
         families = [from_spec(spec) for spec in told["families"]]
         progress = self._progress(before, families, query_id, number, watermark)
         rows = _rows(batch, number, manifest, progress)
-        first = next(rows, [])  # the micro-batch is computed here; if this fails, an older checkpoint may go on
+        first = list(islice(rows, 1))  # the micro-batch is computed here; if this fails, an older checkpoint may go on
         if before is None or query_id not in before.epochs:
             # From the first rows on, no other checkpoint may have the same epoch, and no older one may write.
             claimed = replace(before or replace(progress, batch=NO_BATCH), epochs=progress.epochs)
             self.store.publish(name, told["manifest"], claimed.text())
-        for some in chain([first], rows):
+        for some in chain(first, rows):
             self.store.put(name, some)
         self.store.publish(name, told["manifest"], progress.text())
         self._remove(name, progress, before)
