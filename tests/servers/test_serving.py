@@ -31,29 +31,31 @@ def read(reader):
     return values["n"]
 
 
-@pytest.mark.servers
-def test_a_connection_that_postgresql_has_closed_is_opened_again():
-    psycopg = pytest.importorskip("psycopg", reason="it is in the group `servers`")
-    with started(postgres) as address:
-        written = store_of(address)
-        publish(written, CARD)
-        reader = Reader(written, CARD)
-        with psycopg.connect(address, autocommit=True) as other:
-            other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
-        written.put("user", rows(CARD, [{"key": "ada", "ts": START}]))
-        assert read(reader) == 1
-        reader.close()
+def closed_by_postgresql(address):
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+
+
+def closed_by_redis(address):
+    from redis import Redis
+
+    with Redis.from_url(address) as other:
+        other.client_kill_filter(_type="normal", skipme=True)
 
 
 @pytest.mark.servers
-def test_a_connection_that_redis_has_closed_is_opened_again():
-    driver = pytest.importorskip("redis", reason="it is in the group `servers`")
-    with started(redis) as address:
+@pytest.mark.parametrize(
+    ("server", "package", "close"), [(postgres, "psycopg", closed_by_postgresql), (redis, "redis", closed_by_redis)]
+)
+def test_a_connection_that_a_server_has_closed_is_opened_again(server, package, close):
+    pytest.importorskip(package, reason="it is in the group `servers`")
+    with started(server) as address:
         written = store_of(address)
         publish(written, CARD)
         reader = Reader(written, CARD)
-        with driver.Redis.from_url(address) as other:
-            other.client_kill_filter(_type="normal", skipme=True)
+        close(address)
         written.put("user", rows(CARD, [{"key": "ada", "ts": START}]))
         assert read(reader) == 1
         reader.close()

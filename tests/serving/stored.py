@@ -5,6 +5,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+import combinators as C
 from slicing.aggregates.aggregate import EVENT_TIME
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.results import flat_results
@@ -12,6 +13,15 @@ from slicing.serving import Levels, Progress, Row, key_text, manifest_of
 from slicing.serving.values import values_of
 from slicing.windows.time.edges import BEFORE
 
+RESULTS = {
+    "n": C.count(),
+    "total": C.sum("n"),
+    "x": C.sum("x"),
+    "low": C.min("s"),
+    "m": C.sum("m"),
+    "shops": C.approx_count_distinct("s"),
+}
+"""Results of every kind of partial: exact, floats, text, decimals, sketches."""
 LATER = 4_000_000_000_000_000
 """A watermark that has ended all steps of tails in these tests."""
 KINDS = {"n": "bigint", "x": "double", "s": "string", "m": "decimal(12,2)", "d": "date", EVENT_TIME: "bigint"}

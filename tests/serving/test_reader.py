@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from serving import stored
 from serving.stored import manifest, publish, rows
 
 import combinators as C
@@ -25,16 +26,7 @@ HOUR, DAY = 60 * MINUTE, 24 * 60 * MINUTE
 START = 1_700_006_400 * SECOND
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
-RESULTS = {
-    "n": C.count(),
-    "total": C.sum("n"),
-    "x": C.sum("x"),
-    "low": C.min("s"),
-    "m": C.sum("m"),
-    "shops": C.approx_count_distinct("s"),
-    "seen": C.collect_set("s"),
-    "both": C.struct(high=C.max("n"), day=C.max("d")),
-}
+RESULTS = stored.RESULTS | {"seen": C.collect_set("s"), "both": C.struct(high=C.max("n"), day=C.max("d"))}
 
 
 def micros(instant):

@@ -7,6 +7,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
+from serving import stored
 from streams import EPOCH, HOUR, MINUTE, START, record, source, table, write
 
 import combinators as C
@@ -14,15 +15,7 @@ from slicing import cumulating, group_by, hopping, serve_to
 from slicing.serving import Reader
 
 BERLIN = ZoneInfo("Europe/Berlin")
-RESULTS = {
-    "n": C.count(),
-    "total": C.sum("n"),
-    "x": C.sum("x"),
-    "low": C.min("s"),
-    "m": C.sum("m"),
-    "shops": C.approx_count_distinct("s"),
-    "day": C.max("d"),
-}
+RESULTS = stored.RESULTS | {"day": C.max("d")}
 
 
 def floor(time, length):
