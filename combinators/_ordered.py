@@ -17,7 +17,7 @@ from combinators._tables import Joined, Layout, Tables, cells_of, lists
 from slicing.aggregates.aggregate import Aggregate, Gathered
 from slicing.aggregates.arrow import column_to_arrow
 from slicing.aggregates.fields import Field, arrow_type
-from slicing.aggregates.ordered_bytes import encoded
+from slicing.aggregates.ordered_bytes import OF_NULL, encoded
 from slicing.errors import InvalidValue, excerpt
 
 ORDERING = ("boolean", *NUMBERS, "date", "timestamp", "timestamp_ntz")
@@ -28,7 +28,6 @@ _ORDER = "Order by one of these: cast it, or take a field of it."
 _MOST = 1_000_000
 _INT64 = np.iinfo(np.int64)
 _NULL, _VALUE = 0, 1
-_NULL_BYTES = encoded(pa.nulls(1, pa.struct([])))[0].as_py()
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Ordered:
         """Return the rows of runs of records, not folded; run g has those from `starts[g]` up to the next start."""
         null, items = mask_of(value), self.items
         if items.varied:
-            filler = "" if self.value == "string" else b"" if self.value == "binary" else _NULL_BYTES
+            filler = "" if self.value == "string" else b"" if self.value == "binary" else OF_NULL
             ranks, texts = items.texts(np.where(null, filler, np.ma.getdata(value)))
             return self.rows(starts, null, (ranks,), texts, orders)
         return self.rows(starts, null, items.numbers(value), None, orders)

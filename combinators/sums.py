@@ -36,10 +36,10 @@ def sum(column: Input, *, overflow: Overflow = _ERROR, min_samples: int = 1, whe
 
     Fewer than `min_samples` values give null. Integers give bigint, float and double give double, intervals of days
     to seconds give intervals, decimal(p,s) gives decimal(p+10,s) with at most 38 digits. Integers and decimals are
-    exact and invertible: 2 combines a window; floats are not inverted: 4 on average, 2 sqrt(n) at worst. A sum that
-    exceeds the result type raises ResultOverflow, or gives null with `overflow="null"`. This option is not part of
-    the state: a running query may change it. Raises InvalidType for a column that is not numeric, InvalidValue for
-    another `overflow`. Reference: Spark's `sum` in ANSI mode.
+    exact, for 2^32 records of the largest values, and invertible: 2 combines a window; floats are not inverted: 4 on
+    average, 2 sqrt(n) at worst. A sum that exceeds the result type raises ResultOverflow, or gives null with
+    `overflow="null"`. This option is not part of the state: a running query may change it. Raises InvalidType for a
+    column that is not numeric, InvalidValue for another `overflow`. Reference: Spark's `sum` in ANSI mode.
 
     >>> [sum("x").resolve((kind,)).returns for kind in ("tinyint", "float", "decimal(10,2)", "decimal(38,4)")]
     ['bigint', 'double', 'decimal(20,2)', 'decimal(38,4)']
@@ -262,5 +262,5 @@ def _decimal(scale: int, unscaled: int) -> Decimal:
 def _overflow(label: str, found: Any, kind: str, remedy: str) -> None:
     raise ResultOverflow(
         f"`{label}` of a window must fit {kind}; got {found}. Cast the column to {remedy} first. A query that has a "
-        f'checkpoint goes on with `overflow="{_NULL}"`, which shows null instead.'
+        f'checkpoint continues with `overflow="{_NULL}"`, which shows null instead.'
     )

@@ -5,14 +5,16 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servers.process import HOST, LOG_END, Unavailable, free_ports, running
+from servers.process import HOST, LOG_END, READY_SECONDS, Unavailable, free_ports, running
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER = "postgres"
+READY = "ready to accept connections"
 QUICK = ("fsync=off", "full_page_writes=off", "unix_socket_directories=", f"listen_addresses={HOST}")
 
 
@@ -31,6 +33,7 @@ def postgres() -> Iterator[str]:
         command = [str(programs / "postgres"), "-D", str(folder / "data"), "-p", str(port)]
         command += [part for setting in QUICK for part in ("-c", setting)]
         with running(command, folder / "log", port, user=owner):
+            _wait(folder / "log")
             yield f"postgresql://{USER}:{password}@{HOST}:{port}/postgres"
 
 
@@ -46,6 +49,13 @@ def _initialise(programs: Path, folder: Path, password: str, owner: str | None) 
     done = subprocess.run(command, user=owner, capture_output=True, text=True, cwd="/", check=False)
     if done.returncode:
         raise RuntimeError(f"initdb: {(done.stdout + done.stderr)[-LOG_END:]}")
+
+
+def _wait(log: Path) -> None:
+    """Its port answers before the database has started, and then refuses connections."""
+    until = time.monotonic() + READY_SECONDS
+    while READY not in log.read_text(errors="replace") and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def _programs() -> Path:

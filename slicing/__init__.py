@@ -11,6 +11,7 @@ from slicing import errors
 
 if TYPE_CHECKING:
     from slicing import laws as laws
+    from slicing import testing as testing
     from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
     from slicing.definition import Definition
     from slicing.drawing import draw
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from slicing.windows.assigned import assigned_by
     from slicing.windows.clock import processing_time
     from slicing.windows.counting import counting
+    from slicing.windows.lookback import frame
     from slicing.windows.session import session
     from slicing.windows.sliding import sliding
     from slicing.windows.unbounded import unbounded
@@ -89,6 +91,7 @@ __all__ = [
     "draw",
     "early",
     "fieldwise",
+    "frame",
     "group_by",
     "hopping",
     "keep_last",
@@ -137,6 +140,7 @@ _HOMES = {
     "windows.assigned": ("assigned_by",),
     "windows.clock": ("processing_time",),
     "windows.counting": ("counting",),
+    "windows.lookback": ("frame",),
     "windows.session": ("session",),
     "windows.sliding": ("sliding",),
     "windows.unbounded": ("unbounded",),
@@ -152,12 +156,14 @@ _MEANT = {
     "count_window": "It is `counting(100)`.",
 }
 """Names in other libraries, each with the call here."""
+_PACKAGES = ("laws", "testing")
+"""The packages that are imported by name."""
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "laws":
-        return import_module("slicing.laws")
+    if name in _PACKAGES:
+        return import_module(f"slicing.{name}")
     if name not in __all__:
         raise import_module("slicing.hints").no_name("slicing", name, _MEANT, __all__)
     value = getattr(import_module(f"slicing.{_HOME[name]}") if name in _HOME else errors, name)
@@ -169,4 +175,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "laws", *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_PACKAGES, *(name for name in globals() if name.startswith("__"))})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slicing.aggregates.aggregate import Bound, Input, Struct
 from slicing.errors import InvalidType, InvalidValue, check_flag
-from slicing.options import NO_OPTIONS
+from slicing.options import Reach
 from slicing.windows.as_of import as_of
 from slicing.windows.sets import windows_of_call
 
@@ -150,7 +150,10 @@ class Definition:
         again. Windows that end at or before `until` are never emitted; those that end after it are complete. Records of
         the stream before `until` are dropped and counted as `before_warm`. With overlap="keep" they are added instead,
         for a stream that continues by offsets and not by time. In place of records, `partials` takes a table that
-        `partials()` has made, or `lookup_partials` has found.
+        `partials()` has made, or `lookup_partials` has found; open windows that begin before its `known_from` are
+        refused. Windows that the history filled have not fired yet: `early` fires them at its next firing (`records=k`
+        counts from the last multiple of k), `on_update` with their next record of the stream. A session of the history
+        is not retracted. A checkpoint that was started without this history is refused.
 
         `until` is an instant: a datetime or ISO text, with a zone, or microseconds since 1970. Leave it out for a table
         that `lookup_partials` has found, if the stream continues at the offsets where that checkpoint was left: nothing
@@ -205,8 +208,10 @@ class Definition:
         """Return the windows of a bounded table of partials that `partials()` made, with the same keys and results.
 
         The rows equal those made of the records themselves. Other windows than those of the written table are possible
-        if their edges are edges of its slices. Of a table that `lookup_partials` has found, windows are left out that
-        begin before its first slice; in wide rows their columns are null. Raises InvalidType, InvalidValue.
+        if their edges are edges of its slices. Slices have no records of gaps (`gaps=True`, `by_edges`), and do not
+        tell: other windows must lie between the same gaps. Of a table that `lookup_partials` has found, windows are
+        left out that begin before its first slice; in wide rows their columns are null. Raises InvalidType,
+        InvalidValue.
         """
         from slicing.spark import partials
         from slicing.spark.as_of import as_of
@@ -222,7 +227,13 @@ class Definition:
         return build(bounded, of_bounded=partial(partials.build, found))
 
     def at(
-        self, spine: DataFrame, history: DataFrame, *, spine_time: Input | None = None, inclusive: bool = False
+        self,
+        spine: DataFrame,
+        history: DataFrame,
+        *,
+        spine_time: Input | None = None,
+        inclusive: bool = False,
+        known: Input | None = None,
     ) -> DataFrame:
         """Return the rows of `spine`, each with the results of its key as of its time, from the records of `history`.
 
@@ -230,7 +241,8 @@ class Definition:
         each window is the last one that has ended by the time of the row, continued to that time. It holds the records
         before the time, with `inclusive=True` also those at the time. Without records, counts are 0 and other results
         null; without a time, all are null. The column `start` has the start of the window. Named windows have columns
-        `<result>_<name>`, and a struct `starts` by name, as the `starts` of an `Answer`.
+        `<result>_<name>`, and a struct `starts` by name, as the `starts` of an `Answer`. `known` names a column with
+        the instant at which a record became known: it counts from then on, and never if that is null.
 
         `spine` has the key columns and a time column, which is called `spine_time` there, by default as in the records.
         Bounded input only. Grace, trigger and `then` have no effect. Raises InvalidType and InvalidValue. Cost: that of
@@ -239,17 +251,19 @@ class Definition:
         from slicing.spark.build import build_features
 
         check_frame(history, "at", "definition.at(spine, df)")
-        return build_features(self._as_of(spine, history, spine_time, inclusive))
+        return build_features(self._as_of(spine, history, spine_time, inclusive, known))
 
-    def _as_of(self, spine: DataFrame, history: DataFrame, time: Input | None, inclusive: bool) -> FeatureQuery:
+    def _as_of(
+        self, spine: DataFrame, history: DataFrame, time: Input | None, inclusive: bool, known: Input | None = None
+    ) -> FeatureQuery:
         """The query of `at`."""
         from slicing.spark.features import resolve_features
 
         check_flag(inclusive, "`inclusive` says whether records at the instant itself count")
         of = self.windowed
-        options = replace(NO_OPTIONS, buckets=of.options.buckets)
-        asked = replace(of, df=history, windows=as_of(of.windows, inclusive), options=options)
-        return resolve_features(asked, spine, of.time if time is None else time, dict(self.results), as_of=True)
+        windows = replace(as_of(of.windows, inclusive), known="" if known is None else str(known))
+        asked = replace(of, df=history, windows=windows, options=of.options.reaching(Reach.KEYS))
+        return resolve_features(asked, spine, of.time if time is None else time, dict(self.results), True, known)
 
     def serve(self, events: DataFrame) -> DataFrame:
         """Return the slices of a stream that got new records, in each micro-batch, each with its whole partial.
@@ -257,21 +271,21 @@ class Definition:
         The columns are the keys, `slice`, `level`, `records` and a column for each result, as in `partials()`. Level 0
         has the slices of all windows; each tail has a level of its own, with a row for each step of it that has ended.
         Write them with `serve_to`, in update mode; `slicing.serving.Reader` then returns the windows of a key as of any
-        instant. A function given as `then` and the trigger have no effect; a definition that is `warm` is refused, as
-        are keys that are structs, and Spark Connect.
+        instant. After `warm(df, until=...)`, the first micro-batch also has the slices of the history. A function given
+        as `then` and the trigger have no effect. Keys that are structs, `warm(partials=...)` and Spark Connect are
+        refused.
         Cost: the state is that of the windows, with the slices of the current step of each tail one by one.
         Raises InvalidType, InvalidValue, and MissingRequirement on Spark Connect.
         """
         check_frame(events, "serve", "definition.serve(df)")
         from slicing.spark.serving import serve
 
-        if self.history is not None:
+        if self.history is not None and self.history.of_partials:
             raise InvalidValue(
-                f"`serve` emits slices that get records, and those of a history get none; got {self.history}. Leave "
-                "`warm` out, and read the history as part of the stream, or say from when on records are there: "
-                "`serve_to(..., known_from=...)`."
+                f"`serve` emits the slices of a history of records; got {self.history}. Give the records: "
+                "`warm(df, until=...)`, or read them as part of the stream."
             )
-        return serve(self.on(events)._call())
+        return serve(self.on(events)._call(), self.history)
 
     def check_serving(
         self, spine: DataFrame, history: DataFrame, *, spine_time: str | None = None, instants: int = 8
@@ -281,8 +295,9 @@ class Definition:
         `history` is read as a stream into a temporary store in SQLite, in the order of event time, cut at `instants`
         different times of the spine, drawn at random. At each of them the rows of the spine are read and compared:
         floats within 1e-9, all else exactly. What it cannot check: late records, records that arrive in another order,
-        and another store. The temporary folder must be seen by Spark's workers. Raises InvalidValue, with key, instant
-        and values, for the first row that differs, and the errors of `at` and `serve`.
+        and another store. A table does not say when its records came, which decides what is late. The temporary folder
+        must be seen by Spark's workers. Raises InvalidValue, with key, instant, values and slices, for the first
+        row that differs, and the errors of `at` and `serve`.
         """
         from slicing.spark.check_serving import check
 
@@ -339,7 +354,15 @@ class Definition:
         without records has counts of 0. Results are null if slices of the window are gone, or merged across `at`;
         `known_from` is then the instant from which on records are known. `retain` keeps slices longer.
 
-        Cost: Spark reads the state of all partitions, or for few keys only their partitions, if these have a snapshot.
+        `keys` and `starts` name the newest 1,000 windows of each key that are not whole, also of keys without records;
+        `starts=(None, last)` names none, and `starts` without `keys` those of keys with records in a slice of theirs.
+        `latest=True`, and `keys` alone, name the first window that may hold the newest record of a key without a whole
+        window. Sessions, `sliding`, `counting` and results that do not combine have no rows for closed windows. A
+        record that was late for all of its windows is in no lookup, and one that was late for some is in all that its
+        slice is part of.
+
+        Cost: Spark reads the state of all partitions, or for up to 10 keys only their partitions, if these have a
+        snapshot (written every `spark.sql.streaming.stateStore.minDeltasForSnapshot` micro-batches).
         This takes about a second and does not slow the query down. Raises InvalidValue, InvalidType, StateMismatch, and
         MissingRequirement without a Spark session.
         """
@@ -377,13 +400,15 @@ class Definition:
         """Return a bounded DataFrame of the partials of slices in the checkpoint of a stream, which may be running.
 
         The columns are those of `partials()`, then `as_of`: the micro-batch that was read, its watermark, `until` and
-        `known_from`. Windows that end by `until` have closed there; it is null if none has. With `idle` it may differ
-        from key to key, and `warm` then refuses the table unless it is given `until`. From `known_from` on the
-        state has all slices; it is null if none has been removed. Slices may be open, closed or retained; they begin
-        and end where stored slices do, so slices that `tail=` has merged are as long as a tail. A slice that lacks
-        records is left out, or those of a result if the result was added later. `warm(partials=...)` and
-        `from_partials` take the table. Slices do not tell that a window closed without a late record which the next one
-        holds; so after `warm(partials=...)`, `on_change` does not emit this change.
+        `known_from`. Windows that end by `until` have closed there: it is the watermark less the grace of this
+        definition, null if none has closed. Lateness in a query that starts from the table begins at `until`. With
+        `idle` it may differ from key to key, and `warm` then refuses the table unless it is given `until`. From
+        `known_from` on the state has all slices; it is null if none has been removed. Slices may be open, closed or
+        retained; they begin and end where stored slices do, so slices that `tail=` has merged are as long as a tail,
+        and after finer windows were removed the slices are those of the other windows. A slice that lacks records is
+        left out, or those of a result if the result was added later. `warm(partials=...)` and `from_partials` take the
+        table. Slices do not tell that a window closed without a late record which the next one holds; so after
+        `warm(partials=...)`, `on_change` does not emit this change.
 
         `keys`, `batch` and `operator` are as in `lookup`. Cost: that of a lookup; the rows are as many as partials in
         the state. Raises InvalidValue for the windows and results that `partials` refuses; also InvalidType and
@@ -463,7 +488,7 @@ class Definition:
         named = windows if isinstance(windows, Mapping) else {}
         plain = [] if named else windows if isinstance(windows, list | tuple) else [windows]
         found = windows_of_call(plain, named, long=False)
-        options = replace(self.windowed.options.at_close, retain=0)
+        options = self.windowed.options.reaching(Reach.STREAM)
         return replace(self, windowed=replace(self.windowed, windows=found, options=options))
 
     def plan(self, spine: DataFrame | None = None, *, spine_time: Input | None = None) -> Plan:
@@ -483,9 +508,10 @@ class Definition:
         """List the differences between a checkpoint and this definition of a stream, before it is started on it.
 
         Each change names the stored and the wanted value, what it means, and whether `.adapt("allow")` accepts it. The
-        list prints as a table, and is empty if nothing differs. The query of the checkpoint may be running. `operator`
-        is the number of the stateful operator, if the query has several windowed aggregations. Cost: Spark reads the
-        header of each bucket. Raises InvalidValue, InvalidType, StateMismatch.
+        list prints as a table, and is empty if nothing differs. Changed code of your own functions is listed, and never
+        refused, if both sides run the same minor version of Python. The query of the checkpoint may be running.
+        `operator` is the number of the stateful operator, if the query has several windowed aggregations. Cost: Spark
+        reads the header of each bucket. Raises InvalidValue, InvalidType, StateMismatch.
         """
         from slicing.spark.build import changes
 

@@ -19,8 +19,9 @@ from slicing.triggers.lateness import LATE_OUTPUTS
 from slicing.triggers.own import emission_of
 from slicing.triggers.user_trigger import Trigger as UserTrigger
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.lookback import Lookbacks, lookbacks
+from slicing.windows.lookback import Frame, Lookbacks, lookbacks
 from slicing.windows.sets import windows_of_call
+from slicing.windows.time.closed import Closed
 from slicing.windows.time.durations import Duration, microseconds
 from slicing.windows.window import Window
 
@@ -105,7 +106,11 @@ class Grouped:
         Several windows share slices, one query and one state. Without names, each has its own rows, which `window`
         distinguishes. With names, `.window(short=..., day=..., time="ts")`, they share a row per key and `window_end`,
         with a column `<result>_<name>` for each, null if the window is empty; they must end together. With `long=True`,
-        named windows have their own rows, with the name in a column `windows`.
+        named windows have their own rows, with the name in a column `windows`. Without it, windows that could have the
+        same interval are refused: all of lists are compared, of other kinds samples of the years 1970 to 2370. Slices
+        are cut at the edges of all windows, or made equal if these are at most twice as many. A record that is late for
+        two windows has a late row for each, named in `late.windows`, and is counted once: as `late` if no window
+        accepted it.
 
         `unbounded()`, `session(...)`, `sliding(...)`, `counting(...)` and `assigned_by(...)` share no slices, so each
         must be the only window of a call. On a stream, `time` may be `processing_time()`; `unbounded()` and
@@ -135,23 +140,32 @@ class Grouped:
     def features_at(
         self,
         spine: DataFrame,
-        length: Duration | None = None,
+        length: Duration | Frame | None = None,
         /,
         *,
         time: Input,
         spine_time: Input | None = None,
         inclusive: bool = False,
-        **lengths: Duration,
+        closed: Closed | None = None,
+        zone: str | None = None,
+        known: Input | None = None,
+        **lengths: Duration | Frame,
     ) -> FeaturesAt:
         """Aggregate, for each row of `spine`, the records of its key just before its time: a point-in-time join.
 
         It makes training sets: each row uses only records that were known at its time.
 
         `spine` has the key columns, a time column, and any other columns. `spine_time` is needed if the time column has
-        another name than in the records. Each row gets the results of the records of its key in `[t - length, t)`, or
-        with `inclusive=True` in `[t - length, t]`, exact to the microsecond. With names, `features_at(spine, hour="1
-        hour", day="1 day", time="ts")`, each length has a column `<result>_<name>`. Null keys match null; without a
-        record, or without a time, results are null. Bounded input only. Raises InvalidType without DataFrames and for
+        another name than in the records. Each row gets the results of the records of its key in `[t - length, t)`,
+        exact to the microsecond. `closed` says which ends belong to it: "left", the default, "right" `(t - length, t]`,
+        "both", which is also `inclusive=True`, or "none". `frame("-3 days", "-1 day")` instead of a length is another
+        time before, around or after the row. With `zone` lengths of days, weeks, months, quarters or years begin at the
+        same time of the day by its wall clock, in a month without that day on its last day; a time that the clock skips
+        is the first instant after the gap, one that it shows twice the earlier instant, and clock units elapse. `known`
+        names a column with the instant at which a record became known: it counts from then on, and never if that is
+        null. With names, `features_at(spine, hour="1 hour", day="1 day", time="ts")`, each length has a column
+        `<result>_<name>`. Keys have the same names and types on both sides. Null keys match null; without a record, or
+        without a time, results are null, counts too. Bounded input only. Raises InvalidType without DataFrames and for
         other times, InvalidValue for lengths that are not positive. Cost: see `FeaturesAt.aggregate`.
         """
         if self.df is None:
@@ -159,11 +173,13 @@ class Grouped:
                 "`features_at` needs the DataFrame of the records, and this grouping has none. "
                 "Write `group_by(df, *keys).features_at(...)`."
             )
-        for name, column in (("time", time), ("spine_time", spine_time)):
-            if not (isinstance(column, str) or is_column(column) or (column is None and name == "spine_time")):
+        for name, column in (("time", time), ("spine_time", spine_time), ("known", known)):
+            if not (isinstance(column, str) or is_column(column) or (column is None and name != "time")):
                 raise InvalidType(f"`{name}` is the name of a column; got {excerpt(column)}.")
-        found = lookbacks(length, lengths, inclusive)
-        return FeaturesAt(self.df, self.keys, spine, found, time, time if spine_time is None else spine_time)
+        found = lookbacks(length, lengths, inclusive, closed, zone)
+        if known is not None:
+            found = replace(found, known=str(known))
+        return FeaturesAt(self.df, self.keys, spine, found, time, time if spine_time is None else spine_time, known)
 
 
 def _is_time(value: Any) -> bool:
@@ -184,9 +200,11 @@ class Windowed(Asked):
 
         It also takes a user-defined `Trigger`, which is tested in this call. On bounded input each window fires once,
         whatever the trigger; the last count window of a key, if it is not full, fires only with `early(...)` without
-        `final=False`. The trigger may change on a live checkpoint, except to or from those whose timers use processing
-        time: `every` and `after` without `by="event"`, and a `Trigger` with `on_clock`. Raises InvalidType for other
-        values than triggers; a trigger that the windows do not support is refused when the query is built.
+        `final=False`. Eager aggregates support every trigger; in a call with others, slices decide which windows fire,
+        and `on_change()` compares all results. The trigger may change on a live checkpoint, except to or from those
+        whose timers use processing time: `every` and `after` without `by="event"`, and a `Trigger` with `on_clock`.
+        Raises InvalidType for other values than triggers; a trigger that the windows do not support is refused when the
+        query is built.
 
         >>> from slicing import on_update, tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").emit(on_update())
@@ -223,8 +241,10 @@ class Windowed(Asked):
     def retain(self, duration: Duration) -> Windowed:
         """Keep slices until the watermark is `duration` past them, even if no window needs them any more.
 
-        Lookups then find windows that have closed, and longer windows than those of the query. Results do not change.
-        It may change on a live checkpoint, but slices that have been removed do not come back. Cost: the state of these
+        Lookups then find windows that have closed, and longer windows than those of the query. Results do not change. A
+        record that was late for all windows is in no retained slice. Windows that are added on a live checkpoint start
+        at the oldest retained slice, or after the newest one of which a record was refused; a warm start loads retained
+        slices, too. It may change on a live checkpoint, but removed slices do not come back. Cost: the state of these
         slices, see `explain`. No effect on bounded input. Raises InvalidType for a number, InvalidValue for a negative
         duration, and, with the results, for windows whose state has no slices and for those with a tail.
 
@@ -245,8 +265,9 @@ class Windowed(Asked):
 
         The watermark advances from its value when a bucket last received input, or when the stream's watermark last
         moved. So each window closes when it would close if records continued in real time. A record that arrives after
-        its window has closed this way is late, and is counted as late. A replay runs at another speed and returns other
-        rows. Off by default.
+        its window has closed this way is late, and is counted as late. When records come again, or the stream's
+        watermark moves, the bucket waits until the stream has caught up. Records of other buckets do not count. A
+        replay runs at another speed and returns other rows. Off by default.
 
         Spark then runs micro-batches without data forever; a query cannot switch it on or off on its checkpoint. No
         effect on bounded input. Raises InvalidValue for less than a second, InvalidType for a number.
@@ -300,8 +321,8 @@ class Windowed(Asked):
         "counts" only counts them, in the metric `late`. "partials" also emits a row for each slice and key of a
         micro-batch with late records; nothing more is stored or shuffled. "records" also emits the late records
         themselves; then every record is shuffled, late or not. The column `late` is null in results; `slicing.results`,
-        `late_partials` and `late_records` split the rows by it. No effect on bounded input, where no record is late.
-        Raises InvalidValue for another output.
+        `late_partials` and `late_records` split the rows by it. It may change on a live checkpoint, and the columns of
+        the output with it. No effect on bounded input, where no record is late. Raises InvalidValue for another output.
 
         >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").late("partials")
@@ -339,29 +360,36 @@ class Windowed(Asked):
     def process(self, function: Callable[..., Any], **options: Unpack[ProcessOptions]) -> DataFrame:
         """Call a function with all records of each window that fires, and return the rows that it makes.
 
-        `function(key, window, records, context)` gets a tuple of the key's values, the window (`window.start`,
-        `window.end`; None in `unbounded()`), a `pyarrow.Table` of `columns`, and the reason of the firing
-        (`context.kind`, `.watermark`, `.clock`). It returns rows of the types that `returns` names as DDL: a list of
+        `function(key, window, records, context)` gets a tuple of the key's values (a struct key gives several items:
+        False if the struct is null, then its fields), the window (`window.start`, `window.end`; None in `unbounded()`),
+        a `pyarrow.Table` of `columns`, and the reason of the firing (`context.kind`, `.watermark`, `.clock`; the times
+        are None on bounded input). It returns rows of the types that `returns` names as DDL: a list of
         tuples or dicts, a `pyarrow.Table`, or a pandas DataFrame; None and an empty list are no rows. The output has
         the key columns, `window`, and the columns of `returns`.
 
         returns: types of the rows as DDL, "n long, top double".
         columns: names of the columns of the records that the function gets.
         batches: with True, `records` is an iterator of tables of at most 65,536 rows and about 4 MiB, which together
-            are the records of a window in the same order. For windows that do not fit into memory.
+            are the records of a window in the same order. For windows that do not fit into memory: of more than 56 MiB
+            they go through a temporary file, where time decides them, and in `unbounded()` on bounded input. Evictors
+            then read the window once before.
         window_bytes: the maximum memory for the records of a window without `batches`, by default 64 MiB.
         key_state, window_state: typed fields as DDL, "n long", that the function reads and sets as attributes of
             `context.key_state` and `context.window_state`; they are None at first. Stored with the micro-batch.
         clear: `clear(key, window, context)` is called before the state of a window is cleared: when the window has
-            closed, its records are purged, or `ttl=` forgets its key.
+            closed, its records are purged, or `ttl=` forgets its key: then in the first micro-batch after that which
+            opens the bucket of the key, before the functions.
         key_ttl: the state of a key is removed if no window of the key ends within this time after its last one, by
             default within the length of a window. In `unbounded()` and in count windows the `ttl=` of the windows
-            forgets keys, by their last record.
+            forgets keys, by their last record. A window later than that starts with None. A removed row leaves the
+            store when more than half of the rows are such.
 
         Records are in the order of their time, those of one time in arrival order; in count windows and in
         `unbounded()`, in arrival order. Each record is stored once, however many windows hold it. Cost of a window: its
-        records are found without a copy, and one call. Raises InvalidType, InvalidValue; when it runs, FunctionFailed
-        with key and window if the function raises, and TooLarge for a window that takes more than `window_bytes`.
+        records are found without a copy, and one call. `on_close(corrections=True, discarding=True)` calls the function
+        with the new records only; triggers that compare or keep results are refused. Raises InvalidType, InvalidValue;
+        when it runs, FunctionFailed with key and window if the function raises, and TooLarge for a window that takes
+        more than `window_bytes`.
         """
         return self._processing("process", function, options).dataframe()
 
@@ -391,8 +419,10 @@ class Windowed(Asked):
         With "allow" the stream continues. New windows are emitted from the first one on whose records are all in the
         state, new results are null in windows that began before the change, and state that is not needed any more is
         removed. Other keys, time or buckets, and windows with finer edges, are refused in any case. Without a
-        difference there is no effect; `definition.changes(checkpoint)` lists the differences beforehand. No effect on
-        bounded input. Raises InvalidValue for another choice.
+        difference there is no effect, so it may be left out after the first micro-batch; `definition.changes` lists the
+        differences beforehand. Slices stay as fine as they were: a change from minutes to hours and back has windows of
+        minutes that begin after all records of the hourly query. `on_change()` emits a row for each key with records in
+        the first added window. No effect on bounded input. Raises InvalidValue for another choice.
 
         >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").adapt("allow")
@@ -400,8 +430,8 @@ class Windowed(Asked):
         """
         if checkpoints not in ADAPTS:
             raise InvalidValue(
-                f'`adapt` takes "refuse" or "allow"; got {excerpt(checkpoints)}. Write .adapt("allow") to go on with a '
-                "checkpoint of other windows or results."
+                f'`adapt` takes "refuse" or "allow"; got {excerpt(checkpoints)}. Write .adapt("allow") to continue '
+                "from a checkpoint of other windows or results."
             )
         return self._with(adapt=checkpoints)
 
@@ -508,6 +538,7 @@ class FeaturesAt:
     lookbacks: Lookbacks
     time: Input
     spine_time: Input
+    known: Input | None = None
     spread: Buckets | None = None
 
     def buckets(self, count: int) -> FeaturesAt:
@@ -523,7 +554,9 @@ class FeaturesAt:
 
         The rows have no order. Raises InvalidType, InvalidValue. Cost: one shuffle of the spine's rows and of one
         partial per key and time of the records. Per spine row and length, at most 2 log2(m) combines, m being the
-        number of times with records in it, and none for results that are added and subtracted exactly.
+        number of times with records in it, and none for results that are added and subtracted exactly. With `known`
+        there are partials per key, time and instant of knowledge, log2(m) combines for each of them, and 2 log2(m) at
+        most per spine row, for all results.
         """
         from slicing.spark.build import build_features
 
@@ -544,7 +577,7 @@ class FeaturesAt:
 
         results = named(functions, arguments)
         asked = Asked(self.df, self.keys, self.lookbacks, self.time, Options(buckets=self.spread))
-        return resolve_features(asked, self.spine, self.spine_time, results)
+        return resolve_features(asked, self.spine, self.spine_time, results, known=self.known)
 
 
 def _check_no_sparks_window(given: Sequence[Any]) -> None:

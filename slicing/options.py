@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from slicing.aggregates.aggregate import Input
@@ -22,17 +23,26 @@ if TYPE_CHECKING:
     from slicing.process.evictors import Evictor
 
 
-def _set_by(call: Callable[[Any], str]) -> dict[str, Callable[[Any], str]]:
-    """The metadata of an option: `call` returns the text of the call that sets a value."""
-    return {"call": call}
+class Reach(IntEnum):
+    """What an option decides. A query that is derived from another one has its options from some line on."""
+
+    OUTPUT = 1  # which rows are emitted, when, and how they are assembled
+    SLICES = 2  # how long slices of the windows stay in the state
+    STREAM = 3  # which records of the stream are in windows, and on which checkpoints it continues
+    KEYS = 4  # how keys are spread
 
 
-def _duration(name: str) -> dict[str, Callable[[Any], str]]:
-    return _set_by(lambda length: f".{name}({show(length)!r})")
+def _set_by(method: str, reach: Reach, shown: Callable[[Any], str] = repr) -> dict[str, Any]:
+    """The metadata of an option: the method of the builder that sets it; `shown` returns its arguments as text."""
+    return {"method": method, "reach": reach, "shown": shown}
 
 
-def _evictors(more: str) -> dict[str, Callable[[Any], str]]:
-    return _set_by(lambda evictors: f".evict({', '.join(map(repr, evictors))}{more})")
+def _duration(length: int) -> str:
+    return repr(show(length))
+
+
+def _evictors(evictors: Iterable[Evictor]) -> str:
+    return ", ".join(map(repr, evictors))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,29 +52,39 @@ class Options:
     They print as the calls that set them, in this order.
     """
 
-    grace: int = field(default=0, metadata=_duration("grace"))
-    buckets: Buckets | None = field(default=None, metadata=_set_by(str))
-    tree: str = field(default="auto", metadata=_set_by(".assemble({!r})".format))
-    late: str = field(default=COUNTS, metadata=_set_by(".late({!r})".format))
-    trigger: Trigger = field(default=ON_CLOSE, metadata=_set_by(".emit({})".format))
-    idle: int = field(default=0, metadata=_duration("idle"))
-    evictors: tuple[Evictor, ...] = field(default=(), metadata=_evictors(""))
-    evictors_after: tuple[Evictor, ...] = field(default=(), metadata=_evictors(", after=True"))
-    adapt: str = field(default=REFUSE, metadata=_set_by(".adapt({!r})".format))
-    retain: int = field(default=0, metadata=_duration("retain"))
+    grace: int = field(default=0, metadata=_set_by("grace", Reach.STREAM, _duration))
+    buckets: Buckets | None = field(default=None, metadata=_set_by("buckets", Reach.KEYS, str))
+    tree: str = field(default="auto", metadata=_set_by("assemble", Reach.OUTPUT))
+    late: str = field(default=COUNTS, metadata=_set_by("late", Reach.OUTPUT))
+    trigger: Trigger = field(default=ON_CLOSE, metadata=_set_by("emit", Reach.OUTPUT, str))
+    idle: int = field(default=0, metadata=_set_by("idle", Reach.STREAM, _duration))
+    evictors: tuple[Evictor, ...] = field(default=(), metadata=_set_by("evict", Reach.STREAM, _evictors))
+    evictors_after: tuple[Evictor, ...] = field(
+        default=(), metadata=_set_by("evict", Reach.STREAM, lambda evictors: f"{_evictors(evictors)}, after=True")
+    )
+    adapt: str = field(default=REFUSE, metadata=_set_by("adapt", Reach.STREAM))
+    retain: int = field(default=0, metadata=_set_by("retain", Reach.SLICES, _duration))
 
     def __str__(self) -> str:
         given = [(each, getattr(self, each.name)) for each in fields(self)]
-        return "".join(each.metadata["call"](value) for each, value in given if value != each.default)
+        calls = [(each.metadata, value) for each, value in given if value != each.default]
+        return "".join(f".{option['method']}({option['shown'](value)})" for option, value in calls)
+
+    def reaching(self, least: Reach) -> Options:
+        """Return these options with the defaults of those that do not reach as far."""
+        kept = [each.name for each in fields(self) if each.metadata["reach"] >= least]
+        return Options(**{name: getattr(self, name) for name in kept})
 
     @property
     def at_close(self) -> Options:
         """Return these options for results at close, with automatic trees and without late rows."""
-        return replace(self, tree="auto", trigger=ON_CLOSE, late=COUNTS)
+        return self.reaching(Reach.SLICES)
 
 
 NO_OPTIONS = Options()
 """The defaults."""
+METHODS = tuple(dict.fromkeys(each.metadata["method"] for each in fields(Options)))
+"""The methods of the builder that set options."""
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ def shape_of(family, cases, kinds=("bigint",)):
 def records_of(shape, cases, records, value=INT):
     """Records (time, key, value), with a column for each case; those in a gap are left out, as the first stage does."""
     times = np.array([time for time, _, _ in records], np.int64)
-    slices = shape.family.slice_at(times)
+    slices = shape.family.slice_of_record(times)
     gap = shape.family.has_gaps & np.broadcast_to(shape.family.in_gap(slices), slices.shape)
     kept = np.flatnonzero(~gap)
     names = pa.table([pa.array([records[i][1] for i in kept], shape.key_schema.types[0])], shape.key_schema)

@@ -95,7 +95,8 @@ class Growth:
 def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fieldwise:
     """Return a function of two partials that applies these ufuncs, one for each field of the partial, in order.
 
-    Fields are numpy arrays of equal shape. `then` converts the result to another form of the same partial.
+    Fields are numpy arrays of equal shape. `then` converts the result to another form of the same partial, such as
+    carries between the limbs of a sum; of a cumulative sum only `lower` sees that form.
 
     >>> import numpy as np
     >>> fieldwise(np.add, np.maximum)((np.array([1]), np.array([5])), (np.array([2]), np.array([3])))
@@ -109,15 +110,23 @@ class Aggregate:
     """Up to five functions that make partials from records, combine partials, and make the result of a window.
 
     `init()` returns the partial of no records. `agg(acc, *values)` adds a record. `combine(a, b)` merges two partials;
-    a is the older one. `invert(ab, a)` removes the older part exactly. `lower(a)` returns the result. Without `combine`
-    the aggregate is eager: every record is folded into every window that contains it.
+    a is the older one. `invert(ab, a)` removes the older part exactly; without records, the partial of a window is
+    `init()` again. `lower(a)` returns the result. Without `combine` the aggregate is eager: every record is folded into
+    every window that contains it.
 
-    partial: types of a partial's fields as DDL; inferred from `init()` by default.
-    returns: type of the result as DDL; needed with `lower`. Without `lower` the result is the partial.
+    partial: types of a partial's fields as DDL; inferred from `init()` by default. A field `binary(n)` always has n
+        bytes; numpy sees one element `V{n}`, which `.view(...)` reads as numbers. A field is None only if `init()`
+        returns None for it.
+    returns: type of the result as DDL; needed with `lower`. Without `lower` the result is the partial: a column, or a
+        struct with a field for each item. Arrays and structs are possible: with `columns=True` the cell of an array of
+        structs is a tuple of arrays, one for each field.
     columns: True if the functions take numpy arrays of equal shape, one per field and per value. None, the default, if
         they take single rows; they may then run on columns where that gives exactly the same, see `slicing.traced`.
-        False if they must always be called row by row.
-    ordered: `combine` is associative but not commutative.
+        False if they must always be called row by row. With True `agg` gets `init()` in every cell, and `combine`
+        merges neighbours in order; it may get cells of `init()` for keys without records. With `nulls` values are
+        masked arrays, and partials must not be masked. A mask of `lower` means null.
+    ordered: `combine` is associative but not commutative. Records of a slice come by micro-batch, input partition and
+        position; a record out of order rebuilds the tree.
     nulls: `agg` is also called for records with a null value.
     eager: use the eager plan also with `combine`, and also with more than 100 windows per record.
     filtered: a boolean column follows the values of `agg`; `agg` is called only for records in which it is true. Set by
@@ -128,12 +137,15 @@ class Aggregate:
         or of tuples if there are several columns. It is called where `agg` cannot be traced.
     growth: the size of a partial whose binary field holds many things, for `explain`.
     view: the form of fields and values without a numpy type in functions with `columns=True`. "values": Python objects.
-        "ranks": int64 ranks in a sorted dictionary, for functions that only compare and select; dates and timestamps
-        are int64 days and microseconds. "limbs": decimals as four int64 arrays of 32 bits, lowest first; arrays, maps
+        "ranks": int64 ranks in a sorted dictionary, for functions that only compare and select, within one call; -1 is
+        below and 2^63 - 1 above all, and both are null in the output. Dates and timestamps are int64 days and
+        microseconds. "limbs": decimals as four int64 arrays of 32 bits, lowest first; arrays, maps
         and structs as bytes in their order.
     version: the meaning of partials, as a text of your own. Checkpoints keep it, since functions cannot be compared.
         Change it when the meaning of partials changes: a checkpoint with another version is then refused.
-    laws: check the laws of `slicing.laws` on a few values when a query is built; False trusts you.
+    laws: check the laws of `slicing.laws` on a few values when a query is built; False trusts you. Floats may differ by
+        1e-9 of the largest value, `float` by 1e-5; an exception for a value proves nothing. At most 200 calls and 20 ms
+        of processor time. A live checkpoint allows another value of it, and of `approximate`.
     approximate: `combine` is associative and commutative only within the error bound of a sketch. The aggregate cannot
         be inverted then, and its laws are not checked when a query is built.
 

@@ -120,6 +120,7 @@ def element_of(kind: str) -> str | None:
     return match[1] if match else None
 
 
+@_once
 def members_of(kind: str) -> tuple[Field, ...] | None:
     """Return the fields of a struct, None for other kinds."""
     match = _STRUCT.fullmatch(kind)

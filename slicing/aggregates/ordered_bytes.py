@@ -26,7 +26,9 @@ import pyarrow.compute as pc
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.arrow import to_numpy
 
-_NULL, _VALUE, _END = b"\x01", b"\x02", b"\x00"
+OF_NULL = b"\x01"
+"""The bytes of a null of any type."""
+_VALUE, _END = b"\x02", b"\x00"
 _ZERO, _ESCAPED, _CLOSED = b"\x00", b"\x00\xff", b"\x00\x01"
 _BYTES = pa.large_binary()
 _MOST = np.int64(2**63 - 1)
@@ -50,7 +52,7 @@ def encoded(array: pa.Array, equal: bool = False) -> pa.Array:
     With `equal`, -0.0 has the bytes of 0.0, and the entries of a map are in the order of their bytes.
     """
     found = _joined(_scalar(_VALUE), _content(array, equal))
-    return pc.if_else(array.is_valid(), found, _scalar(_NULL)) if array.null_count else found
+    return pc.if_else(array.is_valid(), found, _scalar(OF_NULL)) if array.null_count else found
 
 
 def decoded(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from slicing.cli.console import complain
 from slicing.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 
 FAILED, REFUSED, UNREADABLE, INTERRUPTED = 1, 2, 3, 130
 """Exit codes: Spark failed, an argument is wrong, records were unreadable, Ctrl-C. 0 is success."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of arguments whose errors are one line, like all other errors."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the error."""
+        raise SystemExit(complain(f"{message}. See `{self.prog} --help`.", REFUSED))
 
 
 class NothingReadable(InvalidValue):

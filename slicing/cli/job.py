@@ -52,8 +52,13 @@ def run(job: Job, scratch: Path) -> int:
     with reporting_alive("Spark has been starting"):
         spark = session(scratch)
     signal.signal(signal.SIGINT, interrupt)
+    return reported(spark, scratch, lambda: follow(job, spark, scratch) if job.follow else once(job, spark))
+
+
+def reported(spark: SparkSession, scratch: Path, work: Callable[[], int]) -> int:
+    """Return the exit code of `work`, or that of an error of Spark, which is printed. Stops Spark."""
     try:
-        return follow(job, spark, scratch) if job.follow else once(job, spark)
+        return work()
     except (PySparkException, Py4JError) as error:
         return complain(f"{failure(error)} (Spark's log: {keep_log(scratch)})", FAILED)
     finally:

@@ -6,11 +6,10 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from slicing.aggregates.aggregate import EVENT_TIME
-from slicing.cli.command import REFUSED, Job, check_writable, data_files
-from slicing.cli.console import complain
+from slicing.cli.command import Job, Parser, check_writable, data_files
 from slicing.errors import InvalidValue
 from slicing.grouping import group_by
 from slicing.windows.session import session
@@ -41,16 +40,10 @@ exit codes:
 # Arguments
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Exit with the error as one line, like all other errors."""
-        raise SystemExit(complain(f"{message}. See `python -m slicing --help`.", REFUSED))
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the arguments."""
     names = ", ".join(aggregators())
-    made = _Parser(
+    made = Parser(
         prog="python -m slicing",
         description="Aggregate records over sliding windows. Without --output the results are printed. Times are UTC.",
         epilog=_EPILOG,

@@ -15,10 +15,10 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from slicing.cli.command import FAILED, REFUSED
-from slicing.cli.console import complain, failure, visible
+from slicing.cli.command import Parser
+from slicing.cli.console import visible
 from slicing.definition import Definition
 from slicing.drawing import lines
 from slicing.errors import InvalidType, InvalidValue, excerpt, raised
@@ -65,15 +65,9 @@ class StateArguments:
     limit: int = 20
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Exit with the error as one line, like all other errors."""
-        raise SystemExit(complain(f"{message}. See `python -m slicing {COMMAND} --help`.", REFUSED))
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the arguments."""
-    made = _Parser(
+    made = Parser(
         prog=f"python -m slicing {COMMAND}",
         description="Describe what the checkpoint of a query holds, or look windows up in it. Nothing is written, and "
         "the query may be running. Times are UTC.",
@@ -202,24 +196,20 @@ def _instant(name: str, text: str) -> int:
 
 def run(arguments: StateArguments, scratch: Path) -> int:
     """Start Spark, print the description or the found windows, stop Spark. Raises InvalidValue, InvalidType."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    from slicing.cli.job import keep_log
+    from slicing.cli.job import reported
     from slicing.cli.session import session
 
     _use_utc()
     spark = session(scratch)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    try:
-        for text in answers(spark, arguments):
-            for line in text.splitlines():
-                print(visible(line))
-        return 0
-    except (PySparkException, Py4JError) as error:
-        return complain(f"{failure(error)} (Spark's log: {keep_log(scratch)})", FAILED)
-    finally:
-        spark.stop()
+    return reported(spark, scratch, lambda: _print(answers(spark, arguments)))
+
+
+def _print(texts: Iterable[str]) -> int:
+    for text in texts:
+        for line in text.splitlines():
+            print(visible(line))
+    return 0
 
 
 def _use_utc() -> None:

@@ -255,27 +255,42 @@ def order(slices: Array, keys: Array) -> tuple[Array, Array]:
         rows = packed & ((1 << bits) - 1)
         group = packed >> bits
         return rows, np.flatnonzero(np.diff(group, prepend=-1))
-    rows = _stable(slices, _stable(keys, np.arange(count)))
+    rows = sorted_rows(slices, keys)
     change = np.ones(count, dtype=bool)
     change[1:] = (np.diff(slices[rows]) != 0) | (np.diff(keys[rows]) != 0)
     return rows, np.flatnonzero(change)
 
 
-def _stable(values: Array, rows: Array) -> Array:
-    """Return `rows` stably sorted by their values. Values are packed with their positions if both fit into 63 bits."""
-    bits, least, values = max(1, (len(rows) - 1).bit_length()), int(values.min()), values[rows]
-    if int(values.max()) - least >= 1 << (63 - bits):
-        return rows[np.argsort(values, kind="stable")]
-    packed = (values - least) << bits | np.arange(len(rows))
-    if not _is_sorted(packed):
-        packed.sort()
-    stable: Array = rows[packed & ((1 << bits) - 1)]
-    return stable
+def sorted_rows(first: Array, then: Array) -> Array:
+    """Return the row numbers stably sorted by two columns of integers, `int64[n]`."""
+    rows = argsorted(then)
+    return rows[argsorted(first[rows])]
 
 
-def _is_sorted(packed: Array) -> bool:
-    """Whether distinct numbers are sorted. The first 1,000 are checked first, as they mostly decide."""
-    return all(bool((part[1:] > part[:-1]).all()) for part in (packed[:1000], packed))
+def argsorted(values: Array) -> Array:
+    """Return the row numbers sorted by integers, `int64[n]`; rows of equal values keep their order.
+
+    numpy sorts integers of at most 16 bits by radix. Wider ones are packed with their positions, as in `order`, if both
+    fit into 63 bits.
+    """
+    positions = np.arange(len(values))
+    if _is_sorted(values):
+        return positions
+    least, bits = int(values.min()), (len(values) - 1).bit_length()
+    span = int(values.max()) - least
+    if span <= 0xFFFF:
+        return np.argsort((values - least).astype(np.min_scalar_type(span)), kind="stable")
+    if span >= 1 << (63 - bits):
+        return np.argsort(values, kind="stable")
+    packed = np.subtract(values, least, dtype=np.int64) << bits | positions
+    packed.sort()
+    rows: Array = packed & ((1 << bits) - 1)
+    return rows
+
+
+def _is_sorted(values: Array) -> bool:
+    """Whether numbers are sorted. The first 1,000 are checked first, as they mostly decide."""
+    return all(bool((part[1:] >= part[:-1]).all()) for part in (values[:1000], values))
 
 
 def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:

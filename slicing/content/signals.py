@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.arrays import Array
@@ -25,14 +27,37 @@ from slicing.content.folding import by_key
 from slicing.content.records import Records
 
 WHEN, FIRST, NUMBER = "when", "first", "number"
-SIGNALS = {WHEN: ("s0", "bigint"), FIRST: ("s1", "bigint"), NUMBER: ("s2", "double")}
-"""The signals, with the column of a record that has each, and its type. They are: whether the condition of the trigger
-is true for the record, the event time in microseconds, and the number that a condition compares.
-"""
 ABSENT = int(np.iinfo(np.int64).max)
 """The value of a signal that no record has sent."""
 TRUE = 0
 """The signal of a record for which the condition is true."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A signal: the column that a record has for it, the type of this column, and what is folded, as int64 of records.
+
+    Without `folded` all values of the column are shuffled. A condition reads a column of booleans, or of numbers as
+    doubles.
+    """
+
+    column: str
+    kind: str
+    folded: Callable[[pa.Array], pa.Array] | None = None
+
+
+def _if_true(flags: pa.Array) -> pa.Array:
+    return pc.if_else(pc.fill_null(flags, False), TRUE, ABSENT)
+
+
+SIGNALS = {
+    WHEN: Signal("s0", "boolean", _if_true),
+    FIRST: Signal("s1", "bigint", lambda times: times),
+    NUMBER: Signal("s2", "double"),
+}
+"""The signals: whether the condition of the trigger is true for the record, the event time in microseconds, and the
+number that a condition compares.
+"""
 
 
 def _least(acc: Any, value: Any) -> Any:
@@ -51,7 +76,7 @@ def with_signals(shape: Shape, count: int) -> Shape:
 
 def folded(names: Sequence[str]) -> tuple[str, ...]:
     """Return the signals of which only the least one is shuffled."""
-    return tuple(name for name in names if name != NUMBER)
+    return tuple(name for name in names if SIGNALS[name].folded)
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,9 @@ def _instant(given: Instant) -> int:
         try:
             given = datetime.fromisoformat(given if "-" in given else f"1970-01-01 {given}")
         except ValueError:
-            raise InvalidValue(f'a time is ISO text such as "2024-05-01 12:03"; got {excerpt(given)}.') from None
+            raise InvalidValue(
+                f'a time is ISO text such as "2024-05-01 12:03" or "12:03"; got {excerpt(given)}.'
+            ) from None
     if isinstance(given, datetime) and given.tzinfo is None:  # the picture has one clock, in UTC
         given = given.replace(tzinfo=UTC)
     return microseconds_of(given, "a time")

@@ -117,7 +117,7 @@ def slices(window: Windows, low: int, high: int, times: Sequence[int] = ()) -> l
     numbers = np.arange(first, last + 1)
     starts, ends = family.slice_start(numbers), family.slice_start(numbers + 1)
     inside = np.flatnonzero((starts < ends) & ~np.broadcast_to(family.in_gap(numbers), numbers.shape))
-    held = Counter(family.slice_at(time) for time in times)
+    held = Counter(family.slice_of_record(time) for time in times)
     bars = [
         Bar(
             int(starts[i]),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from itertools import chain
 from typing import TypeAlias
+
+import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble, without_repeats
@@ -14,7 +17,8 @@ from slicing.assembly.ranges.point_lookups import lookup_sorted
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
-from slicing.content.marks import under
+from slicing.content.marks import under, without_partials
+from slicing.engines.following import following
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import primary
 from slicing.windows.time.slices import FOREVER
@@ -29,22 +33,36 @@ def every_window(number: int, shape: Shape, trees: Sequence[str], rows: Block) -
 
 
 def all_frames(
-    shape: Shape, trees: Sequence[str], rows: Block, wide: bool = False, assembled: Assemble = every_window
+    shape: Shape,
+    trees: Sequence[str],
+    rows: Block,
+    wide: bool = False,
+    assembled: Assemble = every_window,
+    empty: int = 0,
 ) -> Iterator[Windows]:
     """Yield the windows that hold a record of a folded block; `trees` are those of all families, one after another.
 
     With `wide`, yield only the windows of the primary family, together with their aligned windows. `assembled` may
-    assemble only some of the windows.
+    assemble only some of the windows. With `empty`, in microseconds, also yield the windows without records that follow
+    those of their key.
     """
     families, count = shape.family.families, len(shape.kernels)
     leading = [primary(families) or 0] if wide else range(len(families))
     for number in leading:
         own = shape.over(families[number])
         frames = assembled(number, own, trees[number * count : (number + 1) * count], rows)
+        if empty:
+            frames = chain(frames, _following(own, rows, empty))
         if wide:
             frames = _with_aligned(shape, number, rows, frames)
         for frame in without_repeats(families[number], frames, by_end=wide):
             yield replace(frame, family=number) if number else frame
+
+
+def _following(shape: Shape, rows: Block, empty: int) -> Iterator[Windows]:
+    inside = np.flatnonzero(~np.asarray(shape.family.in_gap(rows.index))) if shape.family.has_gaps else slice(None)
+    marks = by_key(shape.select(()), without_partials(rows.take(inside)))
+    return following(shape, marks, empty, 1 - FOREVER, FOREVER) if len(marks) else iter(())
 
 
 def frames_of_records(shape: Shape, trees: Sequence[str], blocks: Iterable[Block]) -> Iterator[Windows]:

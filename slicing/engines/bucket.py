@@ -154,7 +154,7 @@ class Bucket:
 
     def _first_after_history(self, family: Family) -> int:
         """Return the first window that ends after the history of a warm start."""
-        return family.first_open(self.head.warm, 0) if self.head.warm else -FOREVER
+        return family.first_open(family.placed(self.head.warm), 0) if self.head.warm else -FOREVER
 
     def known(self, shape: Shape) -> Shape:
         """Return the shape with the instant from which on windows must start to have each result."""
@@ -199,9 +199,9 @@ class Bucket:
         """Yield the windows that fire in the micro-batch, then write the remaining state."""
         with self.resources:
             at = noted(self.head, self.trigger, at)
-            yield from fired(self.trigger.on_records(self))
+            yield from fired(self.trigger.on_records(self, at))
             self.advance(at.watermark)
-            yield from fired(self.trigger.on_close(self))
+            yield from fired(self.trigger.on_close(self, at))
             self.retire()
             yield from fired(self.trigger.on_open(self, at))
             self.save()
@@ -284,6 +284,10 @@ class Bucket:
     def closing(self) -> Panes:
         """Return the pairs whose window the watermark of this micro-batch closes."""
         self._unanswered("closing")
+
+    def empty(self) -> Panes:
+        """Return the pairs without records whose window closes, as long after a record as the trigger says."""
+        self._unanswered("empty")
 
     def touched(self) -> Panes:
         """Return the open pairs that hold a new record."""

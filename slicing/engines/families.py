@@ -18,6 +18,7 @@ from slicing.engines.lateness import OfFamily
 from slicing.engines.slice_pairs import SlicePairs, counts_of, keys_of, pairs_of
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, PENDING
+from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.panes import NONE, Panes
@@ -31,7 +32,8 @@ class FamiliesBucket(Bucket, Generic[OfFamily]):
     leading: Sequence[OfFamily]
 
     def __init__(self, shape: Shape, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger):
-        wait = trigger.wait(grace)
+        # A window that holds its end fires no earlier than a microsecond after it.
+        self.wait = wait = max(trigger.wait(grace), int(shape.family.closed_right))
         super().__init__(fingerprint, store, trigger, [each.first_open(0, wait) for each in shape.family.families])
         self.shape = self.over_stored(shape)
         self.family = self.shape.family
@@ -76,7 +78,7 @@ class FamiliesBucket(Bucket, Generic[OfFamily]):
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
         """Return the open pairs, or those that close, of the families with rows of their own."""
         first, held, closed_by = self._oldest(), self.derived, self.head.watermark if closing else None
-        counts = counts_of(self.pages, self.shape, held)
+        counts = self._counts(held)
         keys = keys_of(self.pages, self.shape, held, counts, self.families) if counts_keys else None
         return SlicePairs(
             counts,
@@ -89,6 +91,10 @@ class FamiliesBucket(Bucket, Generic[OfFamily]):
             keys,
             self.heard,
         )
+
+    def _counts(self, held: Mapping[str, Block]) -> Instants:
+        """Return the stored numbers of records per slice and key of open windows; `held` has the cached blocks."""
+        return counts_of(self.pages, self.shape, held)
 
     def _panes_of(self, each: OfFamily) -> Callable[[Block], Panes]:
         return lambda marks: Panes(lambda: each.emitted(each.touched(marks, each.state.next_to_fire)))

@@ -144,7 +144,7 @@ class FamilyProgress(Progress):
 
     def pass_until(self, instant: int) -> None:
         """Count the windows that end by an instant as fired; retain the window that the next is compared with."""
-        super().pass_until(instant)
+        super().pass_until(self.family.placed(instant))
         self.state.retained_from, self.state.nodes = self.keep, None
 
     @property

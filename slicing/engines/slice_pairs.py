@@ -143,6 +143,11 @@ class SlicePairs(StoredPairs):
         """The number of records per slice and key, with those of this micro-batch."""
         return fold(self._shape, [self._counts.rows(self._first), self._new])
 
+    def may_end(self, after: int, until: int) -> bool:
+        """Whether a window ends after one watermark and by another."""
+        families = [(each.family, int(each.family.closed_right)) for each in self._families]
+        return any(own.first_open(until - held) > own.first_open(after - held) for own, held in families)
+
     def candidates(self, everything: bool) -> Iterator[Candidates]:
         """Yield the pairs with new records, or all pairs. If keys are counted, all pairs of keys with new records."""
         families = [each for each in self._families if each.first < each.end]
@@ -180,7 +185,7 @@ class SlicePairs(StoredPairs):
             memory,
             remembering(each.memory, windows, keys, names, memory),
             lambda chosen: _chosen(each.panes, marks, windows[chosen], keys[chosen]),
-            lambda: Extents(each.family.window_start(windows), each.family.window_end(windows), keys, names),
+            lambda: _extents(each.family, windows, keys, names),
             *of_pairs(counting, keys),
             self._least(each.family, names, windows, keys),
             partial(_purge, each.purge, windows, keys, names, now),
@@ -211,6 +216,10 @@ class SlicePairs(StoredPairs):
         return cached | super().to_cache()
 
 
+def _extents(family: Family, windows: Array, keys: Array, names: pa.Table) -> Extents:
+    return Extents(family.window_start(windows), family.window_end(windows), keys, names, int(family.closed_right))
+
+
 def _purge(
     purge: Callable[[Block], None] | None, windows: Array, keys: Array, names: pa.Table, held: Array, chosen: Array
 ) -> Array:
@@ -234,9 +243,13 @@ class Reached:
     end: Array
 
     @classmethod
-    def by(cls, family: Family, marks: Block, first: int, until: int = FOREVER) -> Reached:
-        """Return the windows from `first` up to `until` that hold marks, which are sorted by key and slice."""
-        low, end = np.maximum(family.first_window(marks.index), first), family.last_window(marks.index) + 1
+    def by(cls, family: Family, marks: Block, first: int, until: int = FOREVER, last: Array | None = None) -> Reached:
+        """Return the windows from `first` up to `until` that hold marks, which are sorted by key and slice.
+
+        `last` has the last window of each mark, if not the last one that holds it.
+        """
+        low = np.maximum(family.first_window(marks.index), first)
+        end = (family.last_window(marks.index) if last is None else last) + 1
         end = np.minimum(end, until)
         follows = marks.keys[1:] == marks.keys[:-1]
         low[1:] = np.where(follows, np.maximum(low[1:], end[:-1]), low[1:])

@@ -30,6 +30,10 @@ class StoredPairs:
         """The clock at the first record since the last firing, in milliseconds, of all pairs that have one."""
         return np.concatenate([np.zeros(0, np.int64), *(each.since for each in self._memories)])
 
+    def may_end(self, after: int, until: int) -> bool:
+        """Whether a window may end after one watermark and by another: unknown if records decide which ones exist."""
+        return True
+
     def candidates(self, everything: bool) -> Iterator[Candidates]:
         """Yield the pairs with new records, or all pairs. If keys are counted, all pairs of keys with new records."""
         raise NotImplementedError

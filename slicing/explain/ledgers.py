@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER, is_additive
+from slicing.assembly.ranges.window_references import family_of
 from slicing.drawing import counted, number
 from slicing.explain.costs import MERGING, Cost
 from slicing.explain.plan import Plan, ResultPlan, columns, combines, size_of
@@ -14,8 +15,9 @@ from slicing.triggers.trigger import PAIRS, WAITING
 from slicing.windows.assigned import AssignedSessions
 from slicing.windows.counting import Counting, CountingFamily
 from slicing.windows.families.family import Family
+from slicing.windows.lookback import Lookbacks
 from slicing.windows.session import SESSION, Session
-from slicing.windows.sliding import Sliding
+from slicing.windows.sliding import Sliding, SlidingFamily, Slidings
 from slicing.windows.time.durations import show
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
@@ -24,9 +26,21 @@ _Rows = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class LedgerPlan(Plan):
+class OfAllLengths(Plan):
+    """A plan in which the windows of all lengths have the same rows and costs."""
+
+    @property
+    def assemblies(self) -> tuple[ResultPlan, ...]:
+        """The plan of each result, which is the same for all lengths."""
+        numbers = range(len(self.shape.kernels))
+        return tuple(replace(self._assembly(0, number), windows="") for number in numbers)
+
+
+@dataclass(frozen=True)
+class LedgerPlan(OfAllLengths):
     """A plan whose figures count rows of the state."""
 
+    _is_timed = False
     _own_bytes: ClassVar[int]
     """The bytes of a row without the partials of its results."""
     _unit: ClassVar[str] = "record"
@@ -36,10 +50,6 @@ class LedgerPlan(Plan):
     _kept: ClassVar[str] = "rows kept, at most"
     _total: ClassVar[str]
     """What has `state_bytes_per_key`."""
-
-    @property
-    def _is_timed(self) -> bool:
-        return False
 
     @property
     def has_log(self) -> bool:
@@ -119,15 +129,17 @@ class SessionPlan(LedgerPlan):
     @property
     def has_log(self) -> bool:
         """Whether the state has a retraction log of emitted sessions."""
-        return not self.trigger.fires_once
+        return not self.options.trigger.fires_once
 
     @property
     def shuffled(self) -> str:
         """The output of the first stage, in words."""
         ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
         late_by_record = self.streaming and self.session.late_by != SESSION
-        if self.trigger.ends:
+        if self.options.trigger.ends:
             return "a partial for each key and time, which an end may part, and the times of ends"
+        if self.session.longest is not None:
+            return "a partial for each key and time, as all records decide where a session is cut"
         if ordered or late_by_record:
             same = "key, time and gap" if self.session.gap is None else "key and time"
             why = "late ones are told apart behind the shuffle" if late_by_record else "order is kept"
@@ -144,9 +156,10 @@ class SessionPlan(LedgerPlan):
 
     def _of_state(self) -> _Rows:
         kept, own = "2 rows for each open session", f"{self._own_bytes} bytes"
-        results = "2 rows for each time of an open session" if self.trigger.ends else kept
+        is_split = self.options.trigger.ends or self.session.longest is not None
+        results = "2 rows for each time of an open session" if is_split else kept
         rows: _Rows = [(each.name, results, each.size) for each in self.assemblies]
-        rows += [("ends", "2 rows for each end of an open session", own)] if self.trigger.ends else []
+        rows += [("ends", "2 rows for each end of an open session", own)] if self.options.trigger.ends else []
         return rows + ([("retraction log", kept, own)] if self.has_log else [])
 
 
@@ -158,10 +171,9 @@ class SlidingPlan(LedgerPlan):
     _total = " and time, before compression"
 
     @property
-    def sliding(self) -> Sliding:
-        """The sliding window of the query."""
-        assert isinstance(self.windows, Sliding)
-        return self.windows
+    def longest(self) -> SlidingFamily:
+        """The longest windows of the query."""
+        return family_of(self.shape)
 
     @property
     def per_record(self) -> Cost:
@@ -179,10 +191,11 @@ class SlidingPlan(LedgerPlan):
         return "asked for" if tree == EAGER else "records decide which windows there are"
 
     def _shape(self) -> list[tuple[str, str]]:
-        windows = "2 for each distinct time of a key at most" if self.sliding.right else "1 for each time of a key"
+        windows = "2 for each distinct time of a key at most" if self.longest.right else "1 for each time of a key"
+        lengths = [f", of {counted(len(self.windows.calls), 'length')}"] if self.windows.wide else []
         return [
-            ("exist", windows),
-            ("shuffled", f"a partial for each key and time, floored to {show(self.sliding.unit)}"),
+            ("exist", "".join([windows, *lengths])),
+            ("shuffled", f"a partial for each key and time, floored to {show(self.longest.advance)}"),
         ]
 
     def _of_eager(self) -> tuple[str, str, str]:
@@ -200,7 +213,7 @@ class SlidingPlan(LedgerPlan):
         ]
 
     def _of_state(self) -> _Rows:
-        times = f"1 row for each time of the last {show(self.sliding.difference)}"
+        times = f"1 row for each time of the last {show(self.longest.size - self.longest.advance)}"
         return [
             (each.name, f"fields of {each.host}" if each.host else times, "" if each.host else each.size)
             for each in self.assemblies
@@ -295,7 +308,7 @@ class TotalsPlan(LedgerPlan):
     @property
     def has_log(self) -> bool:
         """Whether the state has a dirty set of keys, or record counts for a trigger."""
-        return bool(self.trigger.asks & {WAITING, PAIRS})
+        return bool(self.options.trigger.asks & {WAITING, PAIRS})
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         return "it never closes"
@@ -319,6 +332,7 @@ _PLANS: dict[type[Window], type[Plan]] = {
     Counting: CountingPlan,
     Session: SessionPlan,
     Sliding: SlidingPlan,
+    Slidings: SlidingPlan,
 }
 
 
@@ -334,31 +348,33 @@ ADDED, JOINED = "running totals", "ranges"
 
 
 @dataclass(frozen=True)
-class FeaturesPlan(Plan):
+class FeaturesPlan(OfAllLengths):
     """The plan of `features_at` and `at`.
 
     Figures are per spine row and window length; m is the number of times with records.
     """
 
-    @property
-    def assemblies(self) -> tuple[ResultPlan, ...]:
-        """The plan of each result, which is the same for all lengths."""
-        numbers = range(len(self.shape.kernels))
-        return tuple(replace(self._assembly(0, number), windows="") for number in numbers)
-
     def combines(self, number: int) -> str:
         """Return the cost of result `number` per row of the spine and length, as text."""
-        return "1 subtraction" if is_additive(self.shape.kernels[number]) else "log2(m) combines, 2 log2(m) at worst"
+        is_one = is_additive(self.shape.kernels[number]) and not self._is_known
+        return "1 subtraction" if is_one else "log2(m) combines, 2 log2(m) at worst"
+
+    @property
+    def _is_known(self) -> bool:
+        return isinstance(self.windows, Lookbacks) and bool(self.windows.known)
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
+        if self._is_known:
+            return "joined from nodes of 2, 4, 8 ... rows, in each those known so far: log2(m) combines per partial"
         return "exact `invert`" if is_additive(kernel) else "joined from nodes of 2, 4, 8 ... rows"
 
     def _tree(self, each: ResultPlan) -> str:
-        return ADDED if is_additive(each.kernel) else JOINED
+        return ADDED if is_additive(each.kernel) and not self._is_known else JOINED
 
     def _shape(self) -> list[tuple[str, str]]:
+        and_known = ", and instant of knowledge" if self._is_known else ""
         return [
-            ("shuffled", "a partial for each key and microsecond with records, and the rows of the spine"),
+            ("shuffled", f"a partial for each key and microsecond with records{and_known}, and the rows of the spine"),
             ("memory", "a bucket at a time: its partials twice, the rows of the spine that ask for them"),
         ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import ClassVar
 
 from slicing.aggregates.fields import Field, decimal_of, numpy_type, width_of
 from slicing.aggregates.kernel import Kernel
@@ -17,10 +18,11 @@ from slicing.errors import InvalidValue
 from slicing.explain.coefficients import Coefficients
 from slicing.explain.costs import MERGING, TYPICAL, Cost, Costs, Merged
 from slicing.explain.scale import Scale, scale_of
+from slicing.options import NO_OPTIONS, Options
 from slicing.tracing import by_rows, mode
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, PARTIALS
-from slicing.triggers.trigger import NEWEST, Trigger
+from slicing.triggers.trigger import NEWEST
 from slicing.windows.families.family import RUNNING, RUNS, TAILED, Family
 from slicing.windows.families.tailed import tailed
 from slicing.windows.session import MERGING as MERGED
@@ -170,10 +172,9 @@ class ResultPlan:
 class Plan:
     """The plan that `explain` prints. `trees` has the tree of each kernel of `shape`, family by family.
 
-    Figures are per key; they count partials, not bytes, unless the name says so. `late` is the treatment of late
-    records, `values` are the input columns of aggregates, and `sharing` says which results share fields. `by_clock`
-    says whether something waits for the trigger's clock: ticks, ends of windows, or the TTL of keys. `retain` is how
-    long slices stay after the watermark, in microseconds.
+    Figures are per key; they count partials, not bytes, unless the name says so. `values` are the input columns of
+    aggregates, and `sharing` says which results share fields. `by_clock` says whether something waits for the trigger's
+    clock: ticks, ends of windows, or the TTL of keys.
     """
 
     windows: Window
@@ -182,12 +183,13 @@ class Plan:
     streaming: bool
     buckets: int
     partitions: int
-    trigger: Trigger = ON_CLOSE
-    late: str = COUNTS
+    options: Options = NO_OPTIONS
     values: tuple[Field, ...] = ()
     sharing: Sharing | None = None
     by_clock: bool = False
-    retain: int = 0
+
+    _is_timed: ClassVar[bool] = True
+    """Whether windows depend on time alone, not on records."""
 
     @property
     def slices_per_window(self) -> int:
@@ -290,18 +292,13 @@ class Plan:
         InvalidValue for arguments that are no sizes, and for plans without a prediction: bounded input, triggers other
         than `on_close()`, windows that depend on records.
         """
-        if not self.streaming or self.trigger != ON_CLOSE or self.costs.eager or not self._is_timed:
+        if not self.streaming or self.options.trigger != ON_CLOSE or self.costs.eager or not self._is_timed:
             raise InvalidValue(
                 "a plan is predicted for a stream of windows that time decides, assembled from slices, that fire by "
                 f"`on_close()`; got {self.windows} on {'a stream' if self.streaming else 'bounded input'}, "
-                f"{self.trigger}. Ask the plan of such a query."
+                f"{self.options.trigger}. Ask the plan of such a query."
             )
         return scale_of(self, keys, records_per_second, cores, trigger, coefficients)
-
-    @property
-    def _is_timed(self) -> bool:
-        """Whether windows depend on time alone, not on records."""
-        return True
 
     @property
     def row_bytes(self) -> int:
@@ -321,10 +318,10 @@ class Plan:
     @property
     def slices_retained(self) -> int:
         """The number of slices of a stream that only `retain` keeps, beyond those of a window."""
-        if not (self.streaming and self.retain):
+        if not (self.streaming and self.options.retain):
             return 0
         last = self.shape.family.slice_at(TYPICAL)
-        return max(0, int(last - self.shape.family.slice_at(TYPICAL - self.retain)) - self.slices_per_window)
+        return max(0, int(last - self.shape.family.slice_at(TYPICAL - self.options.retain)) - self.slices_per_window)
 
     @property
     def retained_bytes_per_key(self) -> int:
@@ -384,7 +381,7 @@ class Plan:
 
     def _costs_of(self, trees: tuple[str, ...], family: Family | None = None) -> Costs:
         # On bounded input each window fires once, whatever the trigger.
-        trigger = self.trigger if self.streaming else ON_CLOSE
+        trigger = self.options.trigger if self.streaming else ON_CLOSE
         return Costs(family or self.shape.family, frozenset(trees), trigger)
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
@@ -411,11 +408,11 @@ class Plan:
                 ("windows", f"{self.windows} on {source}"),
                 ("keys", ", ".join(map(str, self.shape.keys))),
                 *self._shape(),
-                *([("emits", f"{self.trigger}: {self.trigger.meaning}")] if self.streaming else []),
+                *([("emits", f"{self.options.trigger}: {self.options.trigger.meaning}")] if self.streaming else []),
                 *([("trigger", _BY_CLOCK)] if self.streaming and self.by_clock else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
-                *([("late", self._late())] if self.late != COUNTS else []),
-                *([("retains", self._retains())] if self.streaming and self.retain else []),
+                *([("late", self._late())] if self.options.late != COUNTS else []),
+                *([("retains", self._retains())] if self.streaming and self.options.retain else []),
                 *([("eager", self._eager())] if self.costs.eager else []),
             ]
         )
@@ -464,7 +461,7 @@ class Plan:
     def _late(self) -> str:
         if not self.streaming:
             return "nothing is late on bounded input"
-        if self.late == PARTIALS:
+        if self.options.late == PARTIALS:
             return "late rows are emitted; nothing more is shuffled or stored"
         size = f"about {self.record_bytes} bytes each"
         return f"late rows and records are emitted; the shuffle carries every record, {size}"
@@ -472,7 +469,7 @@ class Plan:
     def _retains(self) -> str:
         beyond = counted(self.slices_retained, "slice")
         return (
-            f"slices for {show(self.retain)} after the watermark, {beyond} beyond a window: at most "
+            f"slices for {show(self.options.retain)} after the watermark, {beyond} beyond a window: at most "
             f"{size_of(self.retained_bytes_per_key)} more per key"
         )
 

@@ -2,7 +2,7 @@
 
 from slicing.hints.calls import Misfit
 from slicing.hints.names import no_column, no_keyword, no_name
-from slicing.hints.of_others import OF_DEFINED, OF_GROUPED, OF_WINDOWED, refusal, remedy, sparks_window
+from slicing.hints.of_others import OF_DEFINED, OF_GROUPED, OF_WINDOWED, of_length, refusal, remedy, sparks_window
 
 __all__ = [
     "OF_DEFINED",
@@ -12,6 +12,7 @@ __all__ = [
     "no_column",
     "no_keyword",
     "no_name",
+    "of_length",
     "refusal",
     "remedy",
     "sparks_window",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
@@ -84,8 +83,10 @@ class Misfit:
         return ""
 
     def _takes(self) -> str:
-        names = [each.name for each in self.parameters.values() if each.kind is not Kind.KEYWORD_ONLY]
-        return ", ".join([*names, *(["*", *self.keyword_only] if self.keyword_only else [])])
+        by_keyword = Kind.KEYWORD_ONLY, Kind.VAR_KEYWORD
+        names = [each.name for each in self.parameters.values() if each.kind not in by_keyword]
+        free = [f"**{each.name}" for each in self.parameters.values() if each.kind is Kind.VAR_KEYWORD]
+        return ", ".join([*names, *(["*", *self.keyword_only] if self.keyword_only else []), *free])
 
     def _ours(self, name: str) -> str:
         if name in self.parameters:
@@ -135,8 +136,6 @@ def _windows(call: Misfit) -> str:
     if "label" in named:
         del named["label"]
         notes.append("A row has both edges of its window: select `window.start` or `window.end`.")
-    if "closed" in named:
-        notes.append(_closed(named))
     if call.twice or {*named} - {*call.parameters, "advance"}:
         return ""
     placed = call.placed()
@@ -159,18 +158,6 @@ def _windows(call: Misfit) -> str:
 def _form(call: Misfit, name: str, named: Mapping[str, Any]) -> str:
     rest = {each: value for each, value in named.items() if each != "size"}
     return f"`{call.text(name, [named['size']], rest)}`"
-
-
-def _closed(named: dict[str, Any]) -> str:
-    """Remove which edges windows have, return what they have here, and shift them by a microsecond if that is it."""
-    closed, offset = named.pop("closed"), named.get("offset") or ""
-    if closed == "left":
-        return "Windows are `[start, end)`: leave `closed` out."
-    if closed != "right" or named.get("zone") is not None:
-        return "Windows are `[start, end)`; there are none with other edges."
-    more = timedelta(microseconds=1)
-    named["offset"] = offset + more if isinstance(offset, timedelta) else f"{offset} 1 microsecond".strip()
-    return "Windows are `[start, end)`; the offset by a microsecond makes them `(start, end]`."
 
 
 def _sliding(call: Misfit) -> str:
@@ -222,10 +209,12 @@ def _known(call: Misfit, columns: Iterable[Any]) -> _Code:
     return _Code(" & ".join(parts))
 
 
-def _nulls(call: Misfit) -> str:
-    """Return the first or last value with the flag of Spark's `last(column, ignoreNulls)` by its name."""
-    if len(call.extra) != 1 or not isinstance(call.extra[0], bool) or {*call.kwargs} - {*call.parameters}:
+def _ends(call: Misfit) -> str:
+    """Return the first or last value with the flag of Spark's `last(column, ignoreNulls)` by its name, or several."""
+    if len(call.extra) != 1 or not isinstance(call.extra[0], int) or {*call.kwargs} - {*call.parameters}:
         return ""
+    if not isinstance(call.extra[0], bool):
+        return f"Write `{call.text(f'{call.name}_n', (*call.args, *call.extra), call.kwargs)}`."
     return f"Write `{call.text(call.name, call.args, call.kwargs | {'ignore_nulls': call.extra[0]})}`."
 
 
@@ -235,8 +224,8 @@ MEANT: dict[str, Callable[[Misfit], str]] = {
     "session": _session,
     "group_by": _keys,
     **dict.fromkeys(("C.count", "C.count_distinct", "C.approx_count_distinct"), _columns),
-    **dict.fromkeys(("C.first", "C.last"), _nulls),
+    **dict.fromkeys(("C.first", "C.last"), _ends),
 }
 """What returns the remedy of a call whose arguments do not fit, "" if it knows none, by the function."""
-_FITTING = ("C.approx_count_distinct",)
+_FITTING = ("C.approx_count_distinct", "sliding")
 """Functions whose arguments may fit and yet be meant for other parameters."""

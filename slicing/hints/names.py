@@ -14,6 +14,7 @@ _RENAMED = {
     "offset": ("start_time", "startTime", "origin"),
     "zone": ("tz", "timezone", "time_zone", "timeZone"),
     "gap": ("gap_duration", "gapDuration", "timeout", "inactivity"),
+    "longest": ("max", "max_length", "max_duration", "maxDuration"),
     "time": ("on", "ts", "timestamp", "time_column", "timeColumn"),
     "percentage": ("q", "quantile", "probability"),
     "where": ("filter", "condition"),
@@ -25,10 +26,9 @@ _VALUES = 'Windows are values: `.window(hopping("1 hour", advance="1 minute"), t
 SAID = {
     **{("window", name): _VALUES for ours in ("size", "advance") for name in (ours, *_RENAMED[ours])},
     ("window", "watermark"): 'The watermark comes first: `group_by(df.withWatermark("ts", "10 minutes"))`.',
-    ("features_at", "closed"): "Write `inclusive=True` to count records at the time itself too, else leave it out.",
 }
 """The remedies of calls with free keywords, by the call and a keyword of other libraries."""
-_FREE = {"window": ("time", "long"), "features_at": ("inclusive", "time", "spine_time")}
+_FREE = {"window": ("time", "long"), "features_at": ("inclusive", "closed", "zone", "known", "time", "spine_time")}
 """The keywords of calls with free keywords."""
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slicing.column_names import is_column, is_window, text_of
-from slicing.errors import excerpt
+from slicing.errors import excerpt, shortened
+from slicing.options import METHODS
 
 _CALL = re.compile(r"(\w+)\((\w*)\)")
 _WINDOW = re.compile(r"(window|session_window)\((.*?), ('.*)\)")
@@ -35,6 +36,16 @@ def sparks_window(given: Sequence[Any]) -> str:
     if more and more[0] != size:
         return f"hopping({size!r}, advance={more[0]!r}{shift}), time={time!r}"
     return f"tumbling({size!r}{shift}), time={time!r}"
+
+
+def of_length(value: Any) -> str:
+    """Return the remedy for a length in place of a window; "" for other values.
+
+    >>> of_length("1 hour"), of_length("ts")
+    ("Write `tumbling('1 hour')` for windows that follow each other.", '')
+    """
+    is_length = isinstance(value, str) and _is_duration(value)
+    return f"Write `tumbling({shortened(repr(value))})` for windows that follow each other." if is_length else ""
 
 
 def _is_duration(text: str) -> bool:
@@ -96,8 +107,12 @@ OF_WINDOWED |= dict.fromkeys(
     ("count", "sum", "avg", "mean", "min", "max"),
     'Results have names: `.aggregate(orders=C.count(), spent=C.sum("amount"))`.',
 )
+OF_WINDOWED |= dict.fromkeys(
+    ("lookup", "lookup_partials", "why", "changes", "warm", "partials", "from_partials", "serve", "at", "declare"),
+    "Definitions have it: write `.define(...)` in place of `.aggregate(...)`.",
+)
 OF_GROUPED = dict.fromkeys(
-    ("agg", "aggregate", "count", "sum", "avg", "mean", "min", "max", "apply", "emit", "grace", "late", "explain"),
+    ("agg", "aggregate", "count", "sum", "avg", "mean", "min", "max", "apply", "explain", *METHODS),
     'Windows come first: `.window(tumbling("1 hour"), time="ts").aggregate(orders=C.count())`.',
 )
 OF_GROUPED |= dict.fromkeys(
@@ -107,10 +122,7 @@ OF_GROUPED |= {
     name: f'Windows are values: `from slicing import {name}`, then `.window({name}(...), time="ts")`.'
     for name in ("hopping", "tumbling", "cumulating", "session", "sliding", "counting", "unbounded")
 }
-OF_DEFINED = dict.fromkeys(
-    ("emit", "grace", "late", "buckets", "assemble", "adapt"),
-    "Options come before the results: `.window(...).emit(on_update()).define(...)`.",
-)
+OF_DEFINED = dict.fromkeys(METHODS, "Options come before the results: `.window(...).emit(on_update()).define(...)`.")
 OF_DEFINED |= dict.fromkeys(
     ("writeStream", "write", "show", "collect", "schema", "columns", "select", "where", "filter", "withColumn"),
     "It is no DataFrame yet: `.dataframe()` makes one, and so does `df.transform(definition)`.",

@@ -199,7 +199,7 @@ def _check_laws(kernel: Kernel, kinds: Sequence[str]) -> None:
         found = tracing.verify_law(kernel, lambda form: broken_law(form, arrays))
     if found is not None:
         raise InvalidValue(
-            f"the functions of `{kernel.label}` break a law that windows made of slices rest on: {found}\n"
+            f"`{kernel.label}` cannot be computed from slices: {found}\n"
             f"{_REMEDIES[found.law]} `laws=False` takes them as they are."
         )
 

@@ -57,7 +57,8 @@ class Firing(NamedTuple):
 class Context:
     """The firing that a function is called for.
 
-    kind: the kind of the firing, as in the column `emission`: "final", "update", "early" or "correction".
+    kind: the kind of the firing, as in the column `emission`: "final", "update", "early", "on_time", "late" or
+        "correction".
     watermark: the watermark of the micro-batch; None on bounded input and before there is one.
     clock: the clock of the micro-batch; None on bounded input.
     key_state, window_state: the states, whose fields the function reads and sets; None if none are declared.

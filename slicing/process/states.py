@@ -127,7 +127,7 @@ def _ttl(given: Any, window: Window) -> int | None:
         if found <= 0:
             raise InvalidValue(f"`key_ttl` must be positive; got {excerpt(given)}.")
         return found
-    sizes = [family.size for family in window.family.families]
+    sizes = [family.fixed_size for family in window.family.families]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes) or window.merges:
         raise InvalidValue(

@@ -7,7 +7,7 @@
 """
 
 from slicing.serving.levels import Levels, Range, Windows, needed, tails_of
-from slicing.serving.manifest import NO_BATCH, AsOf, Manifest, Progress, StoredResult, key_text
+from slicing.serving.manifest import NO_BATCH, AsOf, Manifest, Progress, StoredResult, key_text, spec_text
 from slicing.serving.packing import Packing
 from slicing.serving.reader import Answer, Reader, Served, Stale, difference, feature_set_of, manifest_of
 from slicing.serving.store import Found, Row, Store
@@ -35,6 +35,7 @@ __all__ = [
     "key_text",
     "manifest_of",
     "needed",
+    "spec_text",
     "store_of",
     "tails_of",
 ]

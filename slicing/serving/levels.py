@@ -10,16 +10,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slicing.errors import InvalidValue
-from slicing.serving.manifest import instant_of, instant_or_none
+from slicing.serving.manifest import instant_of, instant_or_none, spec_text
 from slicing.windows.as_of import held_now, start_as_of
 from slicing.windows.families.family import Family
 from slicing.windows.families.tailed import Tailed
@@ -66,6 +67,13 @@ class Levels:
     def ended(self, watermark: int | None) -> tuple[int, ...]:
         """Return for each tail the end of its last step with a row; steps have rows once the watermark has passed."""
         return () if watermark is None else tuple(tail.edge(tail.count(watermark)) for tail in self.tails)
+
+    def end(self, level: int, start: int) -> int:
+        """Return the end of the row of a level that begins at an instant."""
+        if level == 0:
+            return self.around(start)[1]
+        tail = self.tails[level - 1]
+        return tail.edge(tail.count(start) + 1)
 
     def around(self, instant: int) -> tuple[int, int]:
         """Return the slice that holds an instant."""
@@ -144,11 +152,17 @@ class Cover:
 class Stored(NamedTuple):
     """The rows that are there: for each level from an instant on, and for each tail up to an instant.
 
-    `ended` is empty as long as no step of a tail has a row.
+    `ended` is empty as long as no step of a tail has a row. Windows that were `added` are whole from an instant on.
     """
 
     gone: tuple[int, ...]
     ended: tuple[int, ...]
+    added: Mapping[str, int] = MappingProxyType({})
+
+    def of(self, spec: str) -> Stored:
+        """Return what is there of windows with this spec."""
+        since = self.added.get(spec)
+        return self if since is None else self._replace(gone=tuple(max(each, since) for each in self.gone))
 
 
 @dataclass
@@ -160,6 +174,7 @@ class Windows:
 
     def __post_init__(self) -> None:
         self.families = held_now(self.window)
+        self.specs = [spec_text(family.spec()) for family in self.families]
         self.levels.check(self.window)
         self._last: tuple[int, int, Stored, Cover] | None = None
 
@@ -181,11 +196,15 @@ class Windows:
 
     def _cover(self, instant: int, end: int, stored: Stored) -> Cover:
         starts = tuple(int(start_as_of(family, instant)) for family in self.families)
+        of_each = list(map(stored.of, self.specs))
         parts = tuple(
-            self._parts(family, start, instant, end, stored)
-            for family, start in zip(self.families, starts, strict=True)
+            self._parts(family, start, instant, end, there)
+            for family, start, there in zip(self.families, starts, of_each, strict=True)
         )
-        known = tuple(None if found is not None else self._known_from(instant, stored) for found in parts)
+        known = tuple(
+            None if found is not None else self._known_from(instant, there)
+            for found, there in zip(parts, of_each, strict=True)
+        )
         return Cover(starts, parts, known)
 
     def _parts(self, family: Family, start: int, instant: int, end: int, stored: Stored) -> tuple[Range, ...] | None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slicing.aggregates.aggregate import Aggregate, Bound
+from slicing.aggregates.fields import Field, members_of
 from slicing.column_names import written
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.serving.packing import FORMAT
@@ -96,7 +97,7 @@ NO_BATCH = -1
 
 
 class AsOf(NamedTuple):
-    """The micro-batch that was written last, the watermark that is known of it, and when it was written."""
+    """The micro-batch that was written last, its watermark, and when it was written."""
 
     batch: int
     watermark: dt.datetime | None
@@ -107,10 +108,12 @@ class AsOf(NamedTuple):
 class Progress:
     """How far the stream has come: it is written after the rows of a micro-batch. Instants are in microseconds.
 
-    watermark: None before the first one is known. written: when the micro-batch was written, by the clock. gone: for
+    watermark: None before the first one. written: when the micro-batch was written, by the clock. gone: for
         each level, the instant before which rows may have been removed. known_from: the instant before which the stream
         has not read all records. epochs: the number of each checkpoint that has written, by the id of its query.
         passed: the watermark of an older checkpoint up to which steps have rows, as long as this one is behind it.
+        newest: the end of the newest slice that was written. windows: the spec of each window of the stream, and the
+        instant from which on it has all records if a live change has added it, else None.
     """
 
     epoch: int
@@ -121,6 +124,17 @@ class Progress:
     known_from: int | None = None
     epochs: Mapping[str, int] = field(default_factory=dict)
     passed: int | None = None
+    newest: int | None = None
+    windows: tuple[tuple[Any, int | None], ...] = ()
+
+    @cached_property
+    def added(self) -> dict[str, int]:
+        """The windows that live changes have added, by the texts of their specs, and from when on they are whole."""
+        return {spec_text(spec): since for spec, since in self.windows if since is not None}
+
+    def is_last(self, query_id: str) -> bool:
+        """Whether a query is the last one that has written, and says up to where."""
+        return self.newest is not None and self.epochs.get(query_id) == max(self.epochs.values())
 
     @cached_property
     def from_each(self) -> tuple[int, ...]:
@@ -134,14 +148,24 @@ class Progress:
 
     def text(self) -> str:
         """Return this progress as JSON."""
-        told = {name: value for name, value in asdict(self).items() if name != "passed" or value is not None}
+        told = {name: value for name, value in asdict(self).items() if name not in _ADDED or value not in (None, ())}
         return json.dumps(told, sort_keys=True)
 
     @classmethod
     def read(cls, text: str) -> Progress:
         """Return the progress of JSON."""
         found = json.loads(text)
-        return cls(**{**found, "gone": tuple(found["gone"])})
+        windows = tuple((spec, since) for spec, since in found.get("windows", ()))
+        return cls(**{**found, "gone": tuple(found["gone"]), "windows": windows})
+
+
+_ADDED = ("passed", "newest", "windows")
+"""The fields that are left out without a value: earlier versions did not write them."""
+
+
+def spec_text(spec: Any) -> str:
+    """Return the spec of windows as a text that may be compared."""
+    return json.dumps(spec, default=str)
 
 
 def instant_of(microseconds: int) -> dt.datetime:
@@ -157,7 +181,8 @@ def instant_or_none(microseconds: int | None) -> dt.datetime | None:
 def key_text(key: Any, kinds: Sequence[tuple[str, str]]) -> str:
     """Return the text under which the rows of a key are stored: its values as a JSON array.
 
-    Several key columns are a tuple. Raises InvalidType for another number of values, or values of other types.
+    Several key columns are a tuple. A struct is a dict, or a tuple of the values of its fields, which are stored as an
+    array. Raises InvalidType for another number of values, or values of other types.
 
     >>> key_text(("ada", 7), [("card", "string"), ("shop", "bigint")])
     '["ada",7]'
@@ -177,6 +202,9 @@ def key_text(key: Any, kinds: Sequence[tuple[str, str]]) -> str:
 def _told(value: Any, name: str, kind: str) -> Any:
     if value is None:
         return None
+    if fields := members_of(kind):
+        inner = zip(_inner(value, name, fields), fields, strict=True)
+        return [_told(each, f"{name}.{field.name}", field.kind) for each, field in inner]
     try:
         found = _TOLD.get(kind.partition("(")[0], _number)(value)
     except (TypeError, ValueError, AttributeError, ArithmeticError):
@@ -184,6 +212,19 @@ def _told(value: Any, name: str, kind: str) -> Any:
     if found is None:
         raise InvalidType(f"key column `{name}` is {kind}; got {excerpt(value)}. Give a value of this type.")
     return found
+
+
+def _inner(value: Any, name: str, fields: Sequence[Field]) -> Sequence[Any]:
+    """Return the values of the fields of a struct."""
+    names = [field.name for field in fields]
+    if isinstance(value, Mapping) and value.keys() == {*names}:
+        return [value[each] for each in names]
+    if isinstance(value, (tuple, list)) and len(value) == len(names):
+        return value
+    raise InvalidType(
+        f"key column `{name}` is a struct of {', '.join(names)}; got {excerpt(value)}. Give a dict with these fields, "
+        "or a tuple of their values."
+    )
 
 
 def _number(value: Any) -> int | None:

@@ -34,10 +34,8 @@ ON CONFLICT (feature_set, key, level, slice_start) DO UPDATE SET slice_end = exc
     records = excluded.records, partial = excluded.partial, epoch = excluded.epoch, revision = excluded.revision
 WHERE (excluded.epoch, excluded.revision) > (slices.epoch, slices.revision)
 """
-_PUBLISH = """
-INSERT INTO feature_sets VALUES (%s, %s, %s)
-ON CONFLICT (feature_set) DO UPDATE SET manifest = excluded.manifest, progress = excluded.progress
-"""
+_BEGIN = "INSERT INTO feature_sets (manifest, progress, feature_set) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+_FOLLOW = "UPDATE feature_sets SET manifest = %s, progress = %s WHERE feature_set = %s AND progress = %s"
 _RANGE = (
     ", ARRAY(SELECT partial FROM slices WHERE feature_set = %s AND key = asked.key AND level = %s "
     "AND slice_start >= %s AND slice_start < %s ORDER BY slice_start)"
@@ -81,9 +79,11 @@ class PostgresStore:
 
         self._on_connection(write)
 
-    def publish(self, feature_set: str, manifest: str, progress: str) -> None:
-        """Write manifest and progress."""
-        self._on_connection(lambda connection: connection.execute(_PUBLISH, (feature_set, manifest, progress)))
+    def publish(self, feature_set: str, manifest: str, progress: str, before: str) -> bool:
+        """Write manifest and progress, unless another progress than `before` is stored."""
+        values = (manifest, progress, feature_set)
+        statement = (_FOLLOW, (*values, before)) if before else (_BEGIN, values)
+        return self._on_connection(lambda connection: bool(connection.execute(*statement).rowcount))
 
     def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
         """Return the partials of keys, with manifest and progress, by one statement."""

@@ -144,10 +144,10 @@ class Reader:
     ) -> Answer:
         """Return the results of a key as of an instant: of the records before it, back to the start of each window.
 
-        `key` is its value, with several key columns a tuple. `at` is "clock" for now, "watermark" for the watermark of
-        the stream at the last edge of its slices, or an instant as in `warm`. A window is the last one that has ended
-        by then, continued to that instant; records of the slice that holds the instant count as far as the stream has
-        read them. Without records, counts are 0 and other results null.
+        `key` is its value, with several key columns a tuple; a struct is a dict. `at` is "clock" for now, "watermark"
+        for the watermark of the stream at the last edge of its slices, or an instant as in `warm`. A window is the last
+        one that has ended by then, continued to that instant; records of the slice that holds the instant count as far
+        as the stream has read them. Without records, counts are 0 and other results null.
 
         `windows` replaces the windows of the definition by any windows whose edges are edges of stored slices.
         `max_age` raises Stale if the last micro-batch was written earlier than that. Cost: one read of the store, and a
@@ -188,6 +188,20 @@ class Reader:
         )
         return [answer(dict(zip(asked.names, of_key, strict=True))) for of_key in rows]
 
+    def slices(self, key: Any, window: int, at: Instant) -> list[tuple[int, int, dict[str, Any]]]:
+        """Return the start, the end and the results of each slice of a key of which a window is made.
+
+        `window` is its number in the definition. Instants are in microseconds. Steps of tails come last.
+        """
+        read = self._read(self._windows, (key,), at)
+        packed = [each for some in read.partials[0] for each in some]
+        parts = read.cover.parts[window] or ()
+        return [
+            (start, self._levels.end(level, start), values)
+            for level, start, values in (read.known.values.of_slices(packed) if packed else ())
+            if any(each.level == level and each.low <= start < each.high for each in parts)
+        ]
+
     def _read(self, asked: Windows, keys: Sequence[Any], at: str | Instant) -> _Read:
         """Return the rows of the windows of keys as of an instant.
 
@@ -196,6 +210,8 @@ class Reader:
         """
         assert self._known is not None, "a reader begins with a read"
         known, before = self._known, None
+        if at == WATERMARK and known.progress.watermark is None:  # there may be one by now
+            known = self._refreshed(self._found((), ()))
         while before is None or not _asks_alike(before, known, at):
             instant = self._watermark(known.progress) if at == WATERMARK else microseconds_of(at, "`at`")
             cover = asked.cover(instant, known.stored)
@@ -247,21 +263,20 @@ class Reader:
         known = self._known
         if known is None or known.texts != (found.manifest, found.progress):
             same = known is not None and known.texts[0] == found.manifest
-            progress = Progress.read(found.progress) if found.progress else None
-            if progress is None or progress.batch == NO_BATCH:
-                raise InvalidValue(
-                    f"values are read of a feature set that `serve_to` has written, and the store has no "
-                    f"`{self.feature_set}`. Start the query that writes it, give the URL that `serve_to` has, or name "
-                    "another one: `feature_set=...`."
-                )
             manifest, values = (known.manifest, known.values) if known and same else self._checked(found.manifest)
-            stored = Stored(progress.from_each, self._levels.ended(progress.passed or progress.watermark))
+            progress = Progress.read(found.progress)
+            if progress.batch == NO_BATCH:
+                raise self._not_there()
+            ended = self._levels.ended(progress.passed or progress.watermark)
+            stored = Stored(progress.from_each, ended, progress.added)
             known = _Known((found.manifest, found.progress), manifest, values, progress, stored)
             self._known = known
         return known
 
     def _checked(self, text: str) -> tuple[Manifest, Values]:
         """Return a manifest, and the results by it. Raises InvalidValue unless this definition has written it."""
+        if not text:
+            raise self._not_there()
         stored = Manifest.read(text)
         named = dict(self._definition.results)
         keys = _keys(self._definition.windowed.keys, stored.keys)
@@ -272,6 +287,12 @@ class Reader:
                 "Read with that definition, or write this one under another name: `feature_set=...`."
             )
         return stored, values_of(named, stored.results)
+
+    def _not_there(self) -> InvalidValue:
+        return InvalidValue(
+            f"values are read of a feature set that `serve_to` has written, and the store has no `{self.feature_set}`. "
+            "Start the query that writes it, give the URL that `serve_to` has, or name another one: `feature_set=...`."
+        )
 
 
 def _keys(own: Sequence[Any], stored: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:

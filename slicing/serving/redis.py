@@ -62,6 +62,12 @@ for i = 1, #KEYS, 2 do
 end
 """
 """Insert rows, each a value and its sorted set in KEYS, and its entry of the directory and its partial in ARGV."""
+_PUBLISH = """
+if (redis.call('GET', KEYS[2]) or '') ~= ARGV[3] then return 0 end
+redis.call('MSET', KEYS[1], ARGV[1], KEYS[2], ARGV[2])
+return 1
+"""
+"""Write manifest and progress unless another progress than ARGV[3] is stored; return whether they were written."""
 _REMOVE = """
 local last, most, width, removed = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), 0
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, most)) do
@@ -117,9 +123,9 @@ class RedisStore:
                 pipeline.eval(_PUT, len(keys), *keys, *values)
             pipeline.execute()
 
-    def publish(self, feature_set: str, manifest: str, progress: str) -> None:
-        """Write manifest and progress."""
-        self._writer.mset(dict(zip(_told(feature_set), (manifest, progress), strict=True)))
+    def publish(self, feature_set: str, manifest: str, progress: str, before: str) -> bool:
+        """Write manifest and progress, unless another progress than `before` is stored."""
+        return bool(self._writer.eval(_PUBLISH, 2, *_told(feature_set), manifest, progress, before))
 
     def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
         """Return the partials of keys, with manifest and progress, by one command."""

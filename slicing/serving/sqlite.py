@@ -28,7 +28,8 @@ ON CONFLICT (feature_set, key, level, slice_start) DO UPDATE SET slice_end = exc
     records = excluded.records, partial = excluded.partial, epoch = excluded.epoch, revision = excluded.revision
 WHERE (excluded.epoch, excluded.revision) > (slices.epoch, slices.revision)
 """
-_PUBLISH = "INSERT OR REPLACE INTO feature_sets VALUES (?, ?, ?)"
+_BEGIN = "INSERT OR IGNORE INTO feature_sets (manifest, progress, feature_set) VALUES (?, ?, ?)"
+_FOLLOW = "UPDATE feature_sets SET manifest = ?, progress = ? WHERE feature_set = ? AND progress = ?"
 _SETS = "SELECT manifest, progress FROM feature_sets WHERE feature_set = ?"
 _READ = (
     "SELECT partial FROM slices WHERE feature_set = ? AND key = ? AND level = ? AND slice_start >= ? "
@@ -72,11 +73,12 @@ class SqliteStore:
         with connection:
             connection.executemany(_PUT, [(feature_set, *row) for row in rows])
 
-    def publish(self, feature_set: str, manifest: str, progress: str) -> None:
-        """Write manifest and progress."""
-        connection = self._connection()
+    def publish(self, feature_set: str, manifest: str, progress: str, before: str) -> bool:
+        """Write manifest and progress, unless another progress than `before` is stored."""
+        connection, values = self._connection(), (manifest, progress, feature_set)
         with connection:
-            connection.execute(_PUBLISH, (feature_set, manifest, progress))
+            written = connection.execute(_FOLLOW, (*values, before)) if before else connection.execute(_BEGIN, values)
+            return written.rowcount == 1
 
     def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
         """Return the partials of keys, with manifest and progress, as of one transaction."""

@@ -46,8 +46,13 @@ class Store(Protocol):
     def put(self, feature_set: str, rows: Sequence[Row]) -> None:
         """Write rows, of each key all at once; a row replaces a stored one only by a larger epoch and revision."""
 
-    def publish(self, feature_set: str, manifest: str, progress: str) -> None:
-        """Write manifest and progress of a feature set. It is called after the rows of a micro-batch are written."""
+    def publish(self, feature_set: str, manifest: str, progress: str, before: str) -> bool:
+        """Write manifest and progress of a feature set in place of the progress `before`, "" for the first one.
+
+        Nothing is written if another progress is stored by then: so none is replaced but by a larger epoch and
+        revision, however slow a writer is. Return whether they were written. It is called after the rows of a
+        micro-batch are written, and before the first ones of a checkpoint.
+        """
 
     def read(self, feature_set: str, keys: Sequence[str], ranges: Sequence[Range]) -> Found:
         """Return the partials of keys in some ranges, with manifest and progress as of the same moment."""

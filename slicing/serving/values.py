@@ -93,6 +93,13 @@ class Values:
         """Return the results without records."""
         return _nested(self.nesting, iter([each.empty for each in self.results]))
 
+    def of_slices(self, packed: Sequence[bytes]) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Yield the level, the start and the results of each packed partial."""
+        rows, each = self.packing.unpack(packed), np.arange(len(packed))
+        columns = zip(*(result.of_windows(rows, each, each) for result in self.results), strict=True)
+        heads = zip(rows.rows["level"].tolist(), rows.starts.tolist(), columns, strict=True)
+        return ((level, start, _nested(self.nesting, iter(values))) for level, start, values in heads)
+
     def of(
         self, cover: Cover, found: Sequence[Sequence[Sequence[bytes]]], place: Callable[[int, int], str]
     ) -> list[list[dict[str, Any] | None]]:

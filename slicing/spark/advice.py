@@ -103,11 +103,11 @@ def _partitions(spark: SparkSession) -> list[str]:
     value = str(spark.conf.get(PARTITIONS, "200"))
     if value.isdecimal() and int(value) <= MOST:
         return [f"ok: {PARTITIONS} = {value}"]
-    return [f"pays: {PARTITIONS}, now {value}: about the cores of all executors; fixed for a checkpoint's life"]
+    return [f"worth it: {PARTITIONS}, now {value}: about the cores of all executors; fixed for a checkpoint's life"]
 
 
 def _bytecode(spark: SparkSession) -> list[str]:
     found = [] if on_connect(spark) else bytecode.archives()
     if all(map(bytecode.has_bytecode, found)):
         return [f"ok: Python workers import bytecode, from {each}" for each in found]
-    return [f"pays: `{bytecode.COMMAND}`, once and while nothing of Spark runs: workers start with half the work"]
+    return [f"worth it: `{bytecode.COMMAND}`, once and while nothing of Spark runs: workers start with half the work"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import DataFrame
 
+from slicing.aggregates.sharing import Sharing
 from slicing.errors import InvalidType, InvalidValue
 from slicing.spark import bounded, features, stream
 from slicing.spark.checkpoint import headers
@@ -22,6 +23,7 @@ from slicing.state.format.labels import labels
 if TYPE_CHECKING:
     from slicing.explain import FeaturesPlan, Plan
 
+P = TypeVar("P", bound="Plan")
 BUCKETS_PER_PARTITION = 1
 
 
@@ -68,39 +70,29 @@ def plan_features(asked: features.FeatureQuery) -> FeaturesPlan:
     """Return the plan of the features that `build_features` would build."""
     from slicing.explain import FeaturesPlan
 
-    query, partitions = asked.query, _partitions(asked.query)
-    return FeaturesPlan(
-        windows=query.window,
-        shape=query.shape,
-        trees=query.trees,
-        streaming=False,
-        buckets=_count(query, partitions),
-        partitions=partitions,
-        trigger=query.options.trigger,
-        late=query.options.late,
-        values=query.values,
-        sharing=asked.execution_plan.sharing,
-    )
+    return _plan(FeaturesPlan, asked.query, asked.execution_plan.sharing)
 
 
 def plan(query: Query) -> Plan:
     """Return the plan of the query that `build` would build."""
     from slicing.explain import plan_type_of
 
+    return _plan(plan_type_of(query.window, query.streaming), query, query.execution_plan.sharing)
+
+
+def _plan(kind: type[P], query: Query, sharing: Sharing | None) -> P:
     partitions = _partitions(query)
-    return plan_type_of(query.window, query.streaming)(
+    return kind(
         windows=query.window,
         shape=query.shape,
         trees=query.trees,
         streaming=query.streaming,
         buckets=_count(query, partitions),
         partitions=partitions,
-        trigger=query.options.trigger,
-        late=query.options.late,
+        options=query.options,
         values=query.values,
-        sharing=query.execution_plan.sharing,
+        sharing=sharing,
         by_clock=query.by_clock,
-        retain=query.options.retain,
     )
 
 

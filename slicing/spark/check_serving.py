@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -19,17 +20,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.errors import InvalidType, InvalidValue
+from slicing.drawing import lines
+from slicing.errors import InvalidType, InvalidValue, shortened
 from slicing.laws import alike
 from slicing.serving import Answer, Reader, Served
 from slicing.spark.columns import quoted
 from slicing.spark.serving import ServeTo, serve_to
+from slicing.windows.time.durations import show_instant
 from slicing.windows.time.edges import BEFORE
 
 AS_OF = "slicing_instant"
 _WITHIN = 1e-9
 """How far floats may differ: they are added in another order."""
 _FOREVER = "36500 days"
+_MOST_SHOWN = 100
+"""The maximum number of slices in an error."""
 
 
 class Checked(Served, Protocol):
@@ -96,14 +101,14 @@ class Reads:
         reader = Reader(self.url, self.definition)
         asked = [row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys) for row in rows]
         for row, key, answer in zip(rows, asked, reader.read_many(asked, at=instant), strict=True):
-            self.found = self.found or self._difference(row, key, answer)
+            self.found = self.found or self._difference(reader, row, key, answer)
             self.compared += 1
         reader.close()
 
-    def _difference(self, row: Mapping[str, Any], key: Any, answer: Answer) -> str:
-        """Return how a training row differs from an answer, "" if it does not."""
+    def _difference(self, reader: Reader, row: Mapping[str, Any], key: Any, answer: Answer) -> str:
+        """Return how a training row differs from an answer, with the slices of the answer; "" if it does not."""
         named = self.definition.windowed.windows.names is not None
-        for window, values in ((window, answer[window]) for window in answer):
+        for number, (window, values) in enumerate(answer.items()):
             starts = row["starts"][window] if named else row["start"]
             trained = {name: row[f"{name}_{window}" if named else name] for name, _ in self.definition.results}
             if starts != answer.starts[window] or values is None or not alike(trained, values, _WITHIN):
@@ -112,8 +117,20 @@ class Reads:
                     f"training rows and served values must be the same, and those of key {key!r} as of "
                     f"{answer.at.isoformat()} differ in {window}: `at` gives {trained} from {starts} on, the reader "
                     f"{values} of the slices from {start} on. Check `combine` of these results by `slicing.laws.check`."
+                    f"{_shown(reader.slices(key, number, row[AS_OF]))}"
                 )
         return ""
+
+
+def _shown(slices: Sequence[tuple[int, int, Mapping[str, Any]]]) -> str:
+    """Return the slices of an answer as lines of a table."""
+    rows = [
+        (show_instant(start), show_instant(end), *(shortened(str(value)) for value in values.values()))
+        for start, end, values in sorted(slices, key=itemgetter(0))
+    ]
+    left = len(rows) - _MOST_SHOWN
+    table = lines([("from", "to", *slices[0][2]), *rows[:_MOST_SHOWN]], right=True) if slices else []
+    return "".join(f"\n{line}" for line in [*table, *([f"and {left} later slices"] if left > 0 else [])])
 
 
 def _stream(definition: Checked, history: DataFrame, cuts: Sequence[int], folder: Path, reads: Reads) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -37,6 +38,18 @@ _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a key: the names of the fields that lead to it, and its field.
+
+    It is an atomic value; if it `is_struct`, the flag that the struct there is not null.
+    """
+
+    path: tuple[str, ...]
+    field: Field
+    is_struct: bool
+
+
+@dataclass(frozen=True)
 class Key:
     """A key column with its type and its leaves.
 
@@ -49,9 +62,13 @@ class Key:
     source: str
     code: str = dataclasses.field(default="", compare=False)
 
-    def leaves(self) -> list[tuple[Column, Field]]:
-        """Return the columns of atomic types that determine the key, each with its field."""
-        return list(_leaves(quoted(self.source), self.name, self.type, self.code or in_code(self.source)))
+    def parts(self) -> list[Part]:
+        """Return the parts of the key, in order. Raises InvalidType for a key of an unsupported type."""
+        return list(_parts((), self.name, self.type, self.code or in_code(self.source)))
+
+    def leaves(self) -> list[Column]:
+        """Return the columns of atomic types that determine the key, one for each part."""
+        return [_leaf(reduce(Column.getField, part.path, quoted(self.source)), part) for part in self.parts()]
 
     def rebuild(self, leaves: Iterator[Column]) -> Column:
         """Return the key, rebuilt from the next of its leaves."""
@@ -134,18 +151,24 @@ def _names_in(data_type: T.DataType) -> Iterator[str]:
             yield from _names_in(inner)
 
 
-def _leaves(column: Column, name: str, data_type: T.DataType, code: str) -> Iterator[tuple[Column, Field]]:
-    if isinstance(data_type, T.StructType):
-        yield column.isNotNull(), Field(name, "boolean")
-        for field in data_type.fields:
-            inside = f"{as_column(code)}.getField({json.dumps(field.name, ensure_ascii=False)})"
-            yield from _leaves(column.getField(field.name), f"{name}.{field.name}", field.dataType, inside)
+def _parts(path: tuple[str, ...], name: str, data_type: T.DataType, code: str) -> Iterator[Part]:
+    if not isinstance(data_type, T.StructType):
+        yield Part(path, Field(name, kind_of_type(data_type, name, "key column", code)), False)
         return
-    kind = kind_of_type(data_type, name, "key column", code)
-    if kind in FLOATS:
-        # Spark groups the same way: all NaNs are one key, 0.0 and -0.0 are one key.
-        column = F.when(F.isnan(column), F.lit(float("nan"))).when(column == 0, F.lit(0.0)).otherwise(column).cast(kind)
-    yield column, Field(name, kind)
+    yield Part(path, Field(name, "boolean"), True)
+    for field in data_type.fields:
+        inside = f"{as_column(code)}.getField({json.dumps(field.name, ensure_ascii=False)})"
+        yield from _parts((*path, field.name), f"{name}.{field.name}", field.dataType, inside)
+
+
+def _leaf(column: Column, part: Part) -> Column:
+    if part.is_struct:
+        return column.isNotNull()
+    if part.field.kind not in FLOATS:
+        return column
+    # Spark groups the same way: all NaNs are one key, 0.0 and -0.0 are one key.
+    same = F.when(F.isnan(column), F.lit(float("nan"))).when(column == 0, F.lit(0.0)).otherwise(column)
+    return same.cast(part.field.kind)
 
 
 def _rebuild(data_type: T.DataType, leaves: Iterator[Column]) -> Column:

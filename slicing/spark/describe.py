@@ -34,7 +34,8 @@ def describe(
 
     It describes one committed micro-batch, by default the last; the query may be running. Damaged headers and pages are
     named and left out. So are partitions that Spark cannot load: then each of the others is read on its own. `operator`
-    is the id of the stateful operator, if the query has several windowed aggregations.
+    is the id of the stateful operator, if the query has several windowed aggregations. Of `largest_keys` a merged slice
+    counts as one, and so does a window without slices and each stored part of a session. Buckets are counted from 0.
 
     Cost: Spark reads the state of all partitions, and the keys of all pages are decoded. If large keys may have rows of
     a slice in several pages, it reads the state a second time, and counts the slices of these keys only. Raises

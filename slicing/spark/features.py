@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -24,12 +24,13 @@ from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
-from slicing.content.block import Block
+from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.content.records import Records, decode_records
 from slicing.drafts.call import Call
 from slicing.drafts.draft import output_names
 from slicing.engines.features import Instants, features
+from slicing.errors import InvalidType, InvalidValue
 from slicing.options import Asked
 from slicing.spark.as_of_columns import check_free, results_as_of, starts_as_of, starts_column
 from slicing.spark.bounded import rows_of
@@ -42,6 +43,7 @@ from slicing.stages.as_of import BEGIN, HELD, columns_as_of, held_columns
 from slicing.stages.execution_plan import Sliced
 from slicing.stages.flat import physical
 from slicing.stages.output import side_by_side
+from slicing.stages.preaggregate import PreAggregate
 
 SPINE = "spine"
 """The column with encoded rows of the spine; blocks of records are in `block`."""
@@ -53,6 +55,7 @@ class FeatureQuery:
 
     as_of: the windows are those of a definition as of the rows. Each row has their starts. Windows without records have
     results, what `init` lowers to, not nulls; only rows without a time do not.
+    known: the last key of the records, which the spine has not, is the instant at which a record became known.
     """
 
     query: Query
@@ -60,6 +63,7 @@ class FeatureQuery:
     kept: tuple[T.StructField, ...]
     names: tuple[str, ...]
     as_of: bool = False
+    known: bool = False
 
     @property
     def execution_plan(self) -> Sliced:
@@ -80,33 +84,68 @@ class FeatureQuery:
 
 
 def resolve_features(
-    asked: Asked, spine: DataFrame, spine_time: Any, named: Mapping[str, Bound | Struct], as_of: bool = False
+    asked: Asked,
+    spine: DataFrame,
+    spine_time: Any,
+    named: Mapping[str, Bound | Struct],
+    as_of: bool = False,
+    known: Any = None,
 ) -> FeatureQuery:
     """Return the checked query for features, given the schemas of both sides. Raises InvalidValue and InvalidType."""
     assert asked.df is not None, "features are of records"
     check_bounded(asked.df, spine, as_of)
+    keys = asked.keys if known is None else (*asked.keys, known)
     query = resolve(
-        Call(frame=asked.df, keys=asked.keys, window=asked.windows, time=asked.time, named=named, options=asked.options)
+        Call(frame=asked.df, keys=keys, window=asked.windows, time=asked.time, named=named, options=asked.options)
     )
     names = tuple(output_names(named, asked.windows))
-    rows = resolve_spine(spine, asked.keys, spine_time, query, names)
-    found = FeatureQuery(query, rows, tuple(spine.schema.fields), names, as_of)
+    of_spine = query if known is None else _without_knowledge(query)
+    rows = resolve_spine(spine, asked.keys, spine_time, of_spine, names)
+    found = FeatureQuery(query, rows, tuple(spine.schema.fields), names, as_of, known is not None)
     if as_of:
         check_free((*spine.columns, *names), [starts_column(query)], "the spine or the definition")
     return found
+
+
+def _without_knowledge(query: Query) -> Query:
+    """Return the query with the keys of the spine: without the last one, the instant of knowledge.
+
+    Raises InvalidType unless that is of the type of times, and InvalidValue if there is no other key.
+    """
+    last, time = query.keys[-1], query.schema[query.time].dataType
+    if last.type != time:
+        raise InvalidType(
+            f"`known` names a column of the type of times, {time.simpleString()}; `{last.name}` is "
+            f'{last.type.simpleString()}. Cast it, for example `.cast("{time.simpleString()}")`.'
+        )
+    if len(query.keys) == 1:
+        raise InvalidValue(
+            f"`known` needs records with keys; got `{last.name}` and no keys. Group both sides by a constant column."
+        )
+    return replace(query, keys=query.keys[:-1], shape=replace(query.shape, keys=query.shape.keys[:-1]))
+
+
+class PreAggregateKnown(PreAggregate):
+    """The first stage of records that become known: their instants of knowledge do not choose the bucket."""
+
+    def _labels(self, names: pa.Table) -> Array:
+        return super()._labels(names.select(names.column_names[:-1]))
 
 
 @dataclass(frozen=True)
 class Answer:
     """The function for `mapInArrow` after the shuffle; the rows of a bucket are consecutive and in input order.
 
-    `time` is the position of the time among the spine's values; the first `kept` values are returned.
+    `time` is the position of the time among the spine's values; the first `kept` values are returned. `spine` is the
+    shape of the spine's rows. With `known` the last key of the records is the instant at which they became known.
     """
 
     execution_plan: Sliced
     time: int
     kept: int
+    spine: Shape
     as_of: bool = False
+    known: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the spine with their results, bucket by bucket."""
@@ -116,13 +155,18 @@ class Answer:
             with spilling():
                 for row in rows:
                     blocks += self.execution_plan.shipped({"block": (row["block"],)})
-                    asked += [] if row[SPINE] is None else [decode_records(self.execution_plan.shape, row[SPINE])]
+                    asked += [] if row[SPINE] is None else [decode_records(self.spine, row[SPINE])]
                 for table in self._answers(fold(self.execution_plan.shipping, blocks), asked):
                     yield from table.to_batches()
 
     def _answers(self, rows: Block, asked: Sequence[Records]) -> Iterator[pa.Table]:
         instants = [Instants(each.values[self.time].cast(pa.int64()), each.names) for each in asked]
-        for number, found in features(self.execution_plan.shipping, rows, instants):
+        shape, since = self.execution_plan.shipping, None
+        if self.known:
+            since = np.asarray(rows.names.column(rows.names.num_columns - 1).cast(pa.int64()))
+            rows = replace(rows, names=rows.names.select(rows.names.column_names[:-1]))
+            shape = replace(shape, keys=shape.keys[:-1])
+        for number, found in features(shape, rows, instants, since):
             some = pa.array(found.rows)
             kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values[: self.kept]])
             times = asked[number].values[self.time].take(some)
@@ -140,15 +184,19 @@ class Answer:
 def build(asked: FeatureQuery, labels: tuple[int, ...]) -> DataFrame:
     """Return the spine with its results."""
     query, spine, chosen = asked.query, asked.spine, asked.execution_plan
-    stage, ship = chosen.first_stage(labels), ShipSpine(query.shape, labels)
-    blocks = query.records().mapInArrow(InTask(stage), stage.schema)
+    stage, ship, records = chosen.first_stage(labels), ShipSpine(spine.shape, labels), query.records()
+    if asked.known:
+        stage = PreAggregateKnown(stage.shape, stage.arguments, labels)
+        records = records.where(F.col(list(flat.numbered(flat.KEY, query.shape.keys))[-1]).isNotNull())
+    blocks = records.mapInArrow(InTask(stage), stage.schema)
     blocks = blocks.observe(query.metrics_name(), F.coalesce(F.sum("no_time"), F.lit(0)).alias("no_time"))
     rows = spine.records().mapInArrow(InTask(ship), ship.schema)
     nothing = F.lit(None).cast("binary")
     both = blocks.withColumn(SPINE, nothing).union(rows.withColumn(SPINE, F.col("block")).withColumn("block", nothing))
     grouped = both.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     table = grouped.mapInArrow(
-        Answer(chosen, spine.columns.index(spine.time), len(asked.kept), asked.as_of), asked.schema
+        Answer(chosen, spine.columns.index(spine.time), len(asked.kept), spine.shape, asked.as_of, asked.known),
+        asked.schema,
     )
     columns = flat.numbered(flat.VALUE, asked.kept)
     kept = [F.col(name).alias(field.name, metadata=field.metadata) for name, field in columns.items()]

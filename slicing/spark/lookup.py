@@ -277,6 +277,11 @@ def _over_stored(query: Query, other: Query) -> Other:
             f"`windows` are ranges of the slices that the state of {query.window} has; {wanted} is not made of slices. "
             "Ask for windows made with `hopping`, `tumbling`, `cumulating` or `by_edges`."
         )
+    if wanted.family.closed_right != query.window.family.closed_right:
+        raise InvalidValue(
+            f"`windows` are made of slices that have records at edges by the `closed` of {query.window}; got {wanted}. "
+            "Give them the same `closed`."
+        )
     members = getattr(wanted.family, "members", wanted.family.families)
     for part, family in zip(wanted.parts, members, strict=True):
         lacking = [edges for edges in family.cut.sequences if not any(refines(own, edges) for own in cut.sequences)]
@@ -333,7 +338,7 @@ def _local_keys(query: Query, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 
 def _keys_of(query: Query, frame: DataFrame) -> pa.Table:
-    columns = [column for key in query.keys for column, _ in Key(key.name, key.type, key.name).leaves()]
+    columns = [column for key in query.keys for column in Key(key.name, key.type, key.name).leaves()]
     if frame.isStreaming:
         raise InvalidType("`keys` is a bounded DataFrame; got a stream. Read the keys by `spark.read`.")
     _check_types(query, frame)

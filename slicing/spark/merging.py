@@ -77,7 +77,8 @@ def merge_into(table: str, *key: str) -> MergeInto:
     rows, and one row for each value of the key: `"user", "window"` keeps each window, `"user"` the newest row of each
     user. A row replaces the stored row if it has a larger `revision`, or, without revisions, a later window. A newer
     row whose emission is "drained" or "merged" removes the stored row. So a repeated micro-batch changes nothing. Late
-    rows are left out. Raises InvalidType, InvalidValue.
+    rows are left out. A query with a new checkpoint restarts its revisions: empty the table, too. Raises InvalidType,
+    InvalidValue.
     """
     check_names("merge_into", table, key, "columns that tell its rows apart", '"lake.db.features"')
     return MergeInto(table, key)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.column_names import in_backquotes, in_code, is_column, parts_of, path_of, text_of, unquoted, written
+from slicing.column_names import in_backquotes, in_code, is_column, parts_of, path_of, text_of, unquoted
 from slicing.errors import InvalidType, InvalidValue, shortened
 from slicing.spark.columns import Key, quoted
 from slicing.spark.declared import Declared
@@ -85,7 +85,7 @@ class Names:
 
     def computed(self, name: str) -> str:
         """Return the code of the expression that computes a column, "" for a column of the call's DataFrame."""
-        return written(self._computed[name]) if name in self._computed else ""
+        return f"F.expr({text_of(self._computed[name])!r})" if name in self._computed else ""
 
     def named(self, name: str, what: str) -> T.StructField:
         """As `field`, for names that the state stores: it takes only a name, and spells a path as the schema does."""
@@ -118,11 +118,15 @@ class Names:
             return found[0]
         first, *more = parts_of(name)
         if more and self.alike(self.given_schema.names, first):
-            return self._of_column(F.col(name), what)
+            return self._of_path(name, what)
         expression = "" if name.isidentifier() else f"An expression {remedy.format(name)}"
         from slicing.hints import no_column
 
         raise no_column(what, name, self.given_schema.names, expression)
+
+    def _of_path(self, path: str, what: str) -> str:
+        """The name of the computed column of a field of a struct."""
+        return self._of_column(F.col(path), what)
 
     def _called(self, name: str) -> list[str]:
         """The columns of the call's DataFrame with this name, which may be in backquotes."""
@@ -193,7 +197,7 @@ class DeclaredNames(Names):
     def __init__(self, frame: DataFrame | None, declared: Declared):
         self._declared = declared
         self._schema = declared.schema
-        self._computed: dict[str, Column] = {}
+        self._computed: dict[str, Any] = {}
         self.frame = None if frame is None else declared.read(frame)
 
     @property
@@ -221,7 +225,10 @@ class DeclaredNames(Names):
         """False: declared columns differ in more than case."""
         return False
 
-    def _of_column(self, column: Column, what: str) -> str:
+    def _of_path(self, path: str, what: str) -> str:
+        return self._of_column(path_of(parts_of(path)), what)
+
+    def _of_column(self, column: Column | str, what: str) -> str:
         text = text_of(column)
         path = self._fields(parts_of(text)) or [text]
         kind: T.DataType = self._declared.schema
@@ -236,7 +243,7 @@ class DeclaredNames(Names):
             return path[0]
         if text not in self._computed:
             self._schema = T.StructType([*self._schema.fields, T.StructField(text, kind)])
-            self._computed[text] = F.col(".".join(map(in_backquotes, path)))
+            self._computed[text] = column
             if self.frame is not None:  # `withColumn` would ask the server, see `told`
-                self.frame = self.frame.select("*", self._computed[text].alias(text))
+                self.frame = self.frame.select("*", F.col(".".join(map(in_backquotes, path))).alias(text))
         return text

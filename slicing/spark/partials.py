@@ -43,6 +43,15 @@ SLICE, RECORDS = "slice", "records"
 def query_of(call: Call, window: Window | None = None, options: Options | None = None) -> Query:
     """Return the query whose windows are the slices of a call's windows, and whose results are its partials.
 
+    The arguments are those of `call_of`. Raises InvalidValue for windows without shared slices, and for results that
+    have no partials of slices.
+    """
+    return resolved(call_of(call, window, options))
+
+
+def call_of(call: Call, window: Window | None = None, options: Options | None = None) -> Call:
+    """Return the call whose windows are the slices of a call's windows, and whose results are its partials.
+
     `window` are other windows in place of the slices, and `options` other ones than those of results at close.
 
     A function of results (`then`) is left out, as `lower` is: it runs when windows are made of the table. Raises
@@ -52,7 +61,12 @@ def query_of(call: Call, window: Window | None = None, options: Options | None =
     _check_results(call.named)
     named = {RECORDS: Bound(RECORD_COUNT, label=RECORDS), **_partials(call.named)}
     slices = window or Timed(SlicesOf(call.window.family), f"slices of {call.window}")
-    query = resolve(replace(call, window=slices, named=named, options=options or call.options.at_close, then=None))
+    return replace(call, window=slices, named=named, options=options or call.options.at_close, then=None)
+
+
+def resolved(call: Call) -> Query:
+    """Return the query of a call for partials. Raises InvalidType and InvalidValue."""
+    query = resolve(call)
     _check_query(query)
     for key in query.keys:
         if key.name.casefold() == SLICE:
@@ -70,6 +84,11 @@ def _check_windows(window: Window) -> None:
         raise InvalidValue(
             f"partials are of slices that windows share, and {window} shares none, {window.alone}. "
             "Use windows that time decides."
+        )
+    if window.family.closed_right:
+        raise InvalidValue(
+            f"slices of a table hold their start and not their end, and windows closed on the right the other way "
+            f"round; got {window}. Leave `closed` out."
         )
 
 
@@ -164,7 +183,7 @@ class PartialsTable:
 
     def rows(self, query: Query) -> DataFrame:
         """Return the rows for the first stage: start and end, leaves of the key, record count, fields of partials."""
-        leaves = [column for key in query.keys for column, _ in replace(key, source=key.name).leaves()]
+        leaves = [column for key in query.keys for column in replace(key, source=key.name).leaves()]
         fields = [
             column if _is_plain(kernel) else column.getField(field.name)
             for _, column, kernel in self._stored(query)

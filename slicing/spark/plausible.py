@@ -28,7 +28,7 @@ def plausible(df: DataFrame, time: str, ahead: Duration, behind: Duration | None
     in an observed metric named `implausible: `, the column, and the number of the call in this process. Now is Spark's
     `current_timestamp()`: on a stream the time of the trigger, which is the same when a micro-batch is repeated. A
     timestamp_ntz is read as wall clock time in the session's time zone, like Spark's cast. Without `behind`, a time may
-    be arbitrarily old, as in a backfill.
+    be arbitrarily old, as in a backfill. A time ahead by less moves the watermark, and costs a page of the state.
 
     `time` is the name of a column as Spark resolves it. The column keeps its place, its name and its metadata. Raises
     InvalidType, and InvalidValue for durations that are not positive and after `withWatermark`.

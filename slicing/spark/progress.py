@@ -183,6 +183,12 @@ def lateness(reports: Iterable[Mapping[str, Any]]) -> Lateness | None:
 
     `lateness(query.recentProgress)` covers the micro-batches that Spark still has. Printed, the value says how many
     records another watermark delay would have kept. None if no report is of a query whose windows are closed by time.
+
+    A repeated micro-batch counts once; before Spark 4.3 repeated tasks count again. If other stateful operators share
+    the watermark, no shorter delay is advised, because they would drop more. The size of the state is an estimate,
+    proportional to window length, grace and delay, and left out for sessions and windows of different lengths. With
+    `session(..., late_by="session")` the counts are exact only for the delay of the query. A record of a window that
+    ended before 1970 is late under any delay.
     """
     found = [micro_batch(report) for report in reports]
     return _added(each.lateness for each in found if each is not None)
@@ -255,6 +261,11 @@ class ProgressListener(StreamingQueryListener):
     attribute `gauges` has the newest gauges of each running query. Queries without an aggregation of this package are
     ignored. If a query fails, a line says why. If a query with a warm start is started again, the logger "slicing" says
     that its history is not read again.
+
+    The gauges are micro_batch, records, records_per_second, seconds, results, late, late_for_some, no_time,
+    implausible, no_window, dropped_by_other_operators, partials_read, partials_written, open_windows (from the first to
+    the last that may hold a record) and slices, both in the bucket with the most, state_memory_bytes, state_disk_bytes,
+    watermark_seconds, watermark_lag_seconds (in a replay the age of the data), and `micros_...` with stage timings.
 
     In a notebook, the listener is displayed as a table of running and finished queries, and `live()` shows a table that
     is updated. `batches` has the last micro-batches of each query, `totals` the sums over all micro-batches of each

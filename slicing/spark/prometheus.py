@@ -37,8 +37,12 @@ class PrometheusCollector:
         prometheus_client.start_http_server(9108)
 
     Every metric has the label `query`, the name or id of the query. Metrics are computed only on a scrape. Counters
-    start at zero when a query starts in this program, as Prometheus expects. Raises MissingRequirement without
-    `prometheus_client`, which the extra `prometheus` installs, and InvalidType.
+    start at zero when a query starts in this program, as Prometheus expects. The names begin with `slicing_`. Counters:
+    records, results, micro_batches, seconds, partials_read, partials_written, refused_records (by `cause`) and
+    stage_seconds (by `stage`), each with `_total`. Histogram without a sum: required_delay_seconds. Gauges:
+    longest_required_delay_seconds, watermark_delay_seconds, watermark_timestamp_seconds, watermark_lag_seconds,
+    open_windows, slices, state_memory_bytes, state_disk_bytes. A query that has ended has no metrics. Raises
+    MissingRequirement without `prometheus_client`, which the extra `prometheus` installs, and InvalidType.
     """
 
     def __init__(self, listener: ProgressListener):

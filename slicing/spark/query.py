@@ -14,7 +14,7 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.results import Nesting, is_single
 from slicing.content.block import Shape
-from slicing.content.signals import ABSENT, FIRST, SIGNALS, TRUE, WHEN
+from slicing.content.signals import FIRST, SIGNALS
 from slicing.drafts.call import Time
 from slicing.options import Options
 from slicing.process.function import Then, WindowFunction
@@ -110,28 +110,27 @@ class Query:
             values=self.values,
             ends=self.options.trigger.ends,
             fires_short=self.options.trigger.fires_short,
+            empty=self.options.trigger.empty,
         )
         return self.support.execution_plan(asked)
 
     def records(self, signals: bool = False) -> DataFrame:
         """Return the first stage's input: time, leaves of the key, values, and with `signals` the trigger's columns."""
         time = self.record_time()
-        leaves = [column for key in self.keys for column, _ in key.leaves()]
+        leaves = [column for key in self.keys for column in key.leaves()]
         leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self.schema, time, self.times)
         named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
         values = [quoted(name).alias(as_) for as_, name in flat.numbered(flat.VALUE, self.columns).items()]
-        values += self._signals() if signals else []
+        read = self._signals.items() if signals else ()
+        values += [column.cast(SIGNALS[name].kind).alias(SIGNALS[name].column) for name, column in read]
         found = self.source.select(time.alias(flat.TIME), *named, *values)
         return found if self.declared is None else told(found, self._record_schema(len(leaves), signals))
 
-    def _signals(self) -> list[Column]:
-        """The trigger's columns, in the order of `SIGNALS`. `slicing.stages.signalled` removes them again."""
-        found = {name: quoted(column) for name, column in self.options.trigger.reads.items()}
-        if WHEN in found:
-            found[WHEN] = F.when(found[WHEN], F.lit(TRUE)).otherwise(F.lit(ABSENT))
-        if (time := self.signal_time) is not None:
-            found[FIRST] = time
-        return [found[name].cast(kind).alias(as_) for name, (as_, kind) in SIGNALS.items() if name in found]
+    @property
+    def _signals(self) -> dict[str, Column]:
+        """The columns that are read for signals, by signal. `slicing.stages.signalled` removes them again."""
+        times = {} if self.signal_time is None else {FIRST: self.signal_time}
+        return {name: quoted(column) for name, column in self.options.trigger.reads.items()} | times
 
     @property
     def signal_time(self) -> Column | None:
@@ -140,11 +139,11 @@ class Query:
 
     def _record_schema(self, leaves: int, signals: bool) -> T.StructType:
         """The schema of `records`. The columns after the leaves of the key are gaps of sessions, in microseconds."""
-        kinds = [field.kind for key in self.keys for _, field in key.leaves()] or ["boolean"]
+        kinds = [part.field.kind for key in self.keys for part in key.parts()] or ["boolean"]
         kinds += ["bigint"] * (leaves - len(kinds))
         columns = {flat.TIME: self.time_kind, **flat.numbered(flat.KEY, kinds)}
         columns |= flat.numbered(flat.VALUE, [field.kind for field in self.values])
-        columns |= dict(SIGNALS[name] for name in self.options.trigger.reads) if signals else {}
+        columns |= {SIGNALS[name].column: SIGNALS[name].kind for name in self._signals} if signals else {}
         return struct_of(", ".join(f"{name} {kind}" for name, kind in columns.items()))
 
     def record_time(self) -> Column:
@@ -177,7 +176,7 @@ class Query:
     def flat(self) -> Flat:
         """The flat columns that the second stage emits."""
         results = [physical(field.kind) for _ in range(self.widths) for field in self.results()]
-        late, differ = self.late_columns, self.window.family.size is None
+        late, differ = self.late_columns, self.window.family.fixed_size is None
         distinguished = self._calls if late else self.window.names and not self.window.wide
         return Flat(
             keys=tuple(physical(field.kind) for field in self.shape.keys),
@@ -212,7 +211,7 @@ class Query:
         if self.options.late == COUNTS or not self.streaming or self.clock is not Time.EVENT:
             return None
         values = self.values if self.options.late == RECORDS else None
-        return LateColumns(values=values, size=self.window.family.size, names=self._calls)
+        return LateColumns(values=values, size=self.window.family.fixed_size, names=self._calls)
 
     @property
     def _calls(self) -> tuple[str, ...] | None:
@@ -267,7 +266,7 @@ class Query:
     @property
     def retained(self) -> int | None:
         """How long a record stays in the state, in microseconds of event time; None if windows differ in length."""
-        sizes = [family.size for family in self.window.family.families]
+        sizes = [family.fixed_size for family in self.window.family.families]
         known = [size for size in sizes if size is not None]
         if len(known) < len(sizes):
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.aggregates.results import flat_results, nesting_of
 from slicing.column_names import as_column
 from slicing.content.block import Shape
-from slicing.content.signals import NUMBER, WHEN
+from slicing.content.signals import SIGNALS
 from slicing.drafts.call import Call, Time
 from slicing.drafts.draft import NO_KEY, Draft, output_names
 from slicing.errors import InvalidType, Remedy
@@ -69,7 +69,7 @@ class Resolution(Draft):
         return self._named(given) if given.ends else given
 
     def _named(self, trigger: Trigger) -> Trigger:
-        return trigger.reading({name: _CHECKED[name](self._names, column) for name, column in trigger.reads.items()})
+        return trigger.reading(partial(_read, self._names))
 
     @property
     def given_schema(self) -> T.StructType:
@@ -115,7 +115,7 @@ class Resolution(Draft):
     @cached_property
     def key_fields(self) -> tuple[Field, ...]:
         """The fields of the leaves of the keys."""
-        return tuple(field for key in self.keys for _, field in key.leaves()) or (NO_KEY,)
+        return tuple(part.field for key in self.keys for part in key.parts()) or (NO_KEY,)
 
     @property
     def is_case_sensitive(self) -> bool:
@@ -219,9 +219,13 @@ class Resolution(Draft):
 
     @property
     def _options(self) -> Options:
-        """The options, with the columns of the trigger replaced by their names."""
+        """The options, with the columns of the trigger replaced by their names.
+
+        A window that holds its end closes a microsecond after it: the grace is so much longer.
+        """
         if self.streaming:
-            return replace(self.call.options, trigger=self.trigger)
+            grace = self.call.options.grace + self.window.family.closed_right
+            return replace(self.call.options, trigger=self.trigger, grace=grace)
         return replace(self.call.options, trigger=self._trigger_that_ends, idle=0)
 
     def query(self) -> Query:
@@ -268,30 +272,19 @@ def _names(call: Call) -> Names:
     return Names(call.frame)
 
 
-def _boolean(names: Names, column: Any) -> str:
-    """The name of the trigger's boolean column. Raises InvalidValue, and InvalidType for another type."""
-    found = names.field(column, "column of `when`")
-    if not isinstance(found.dataType, T.BooleanType):
-        raise InvalidType(
-            f"`when` takes a column of booleans; `{found.name}` is {found.dataType.simpleString()}. "
-            'Compare it, for example early(when=F.col("event") == "logout").'
-        )
+def _read(names: Names, condition: str, signal: str, column: Any) -> str:
+    """The name of the column of a trigger's condition. Raises InvalidValue, and InvalidType for another type."""
+    found = names.field(column, f"column of `{condition}`")
+    kind = found.dataType.simpleString()
+    if SIGNALS[signal].kind == "boolean":
+        expected, is_taken = "booleans", isinstance(found.dataType, T.BooleanType)
+        remedy = f'Compare it, for example early({condition}=F.col("event") == "logout").'
+    else:
+        expected, is_taken = "numbers", isinstance(found.dataType, T.NumericType)
+        remedy = as_number(kind, names.code(found.name))
+    if not is_taken:
+        raise InvalidType(f"`{condition}` takes a column of {expected}; `{found.name}` is {kind}. {remedy}")
     return found.name
-
-
-def _number(names: Names, column: Any) -> str:
-    """The name of the trigger's numeric column. Raises InvalidValue, and InvalidType for another type."""
-    found = names.field(column, "column of `delta`")
-    if not isinstance(found.dataType, T.NumericType):
-        raise InvalidType(
-            f"`delta` takes a column of numbers; `{found.name}` is {found.dataType.simpleString()}. "
-            f"{as_number(found.dataType.simpleString(), names.code(found.name))}"
-        )
-    return found.name
-
-
-_CHECKED = {WHEN: _boolean, NUMBER: _number}
-"""By signal, the function that checks the column which it is read from, and returns its name."""
 
 
 def _named(bound: Bound, names: Names) -> Bound:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.records import KeptRecords
+from slicing.assembly.choice import EAGER
 from slicing.drafts.call import Call, Time
 from slicing.drafts.rules import (
     among,
@@ -233,12 +234,24 @@ def emptied_windows_have_results(asked: Resolution) -> None:
     """If empty windows are emitted, each result must exist for a window without records."""
     from slicing.laws import why_no_result
 
-    for each in asked.kernels if asked.streaming and asked.trigger.tombstones else ():
+    for each in (
+        asked.kernels if (asked.streaming and asked.trigger.tombstones) or asked.call.options.trigger.empty else ()
+    ):
         if cause := why_no_result(each):
             raise InvalidValue(
                 f"{asked.trigger} emits the result of no records, which `{each.label}` does not have: {cause}. "
                 "Let `lower` return None for `init()`."
             )
+
+
+def windows_without_records_have_slices(asked: Resolution) -> None:
+    """If windows without records are emitted, all results must be assembled from the partials of slices."""
+    trigger = asked.call.options.trigger
+    if trigger.empty and (EAGER in asked.trees or asked.shape.keeps_records):
+        raise InvalidValue(
+            f"{trigger} fires windows without records, of which there is no partial: all results must combine, and "
+            "`process` and `evict` need records. Give each aggregate a `combine`, or leave `empty` out."
+        )
 
 
 def buffers_have_room(asked: Resolution) -> None:
@@ -279,6 +292,7 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     windows_that_overlap_bound_their_results,
     late_firings_have_grace,
     emptied_windows_have_results,
+    windows_without_records_have_slices,
     buffers_have_room,
 )
 """The rules of a call, in order; the first broken rule raises InvalidValue or InvalidType."""

@@ -59,6 +59,13 @@ SOCKETS = Setting(
     since=(4, 1),
 )
 """Needs short paths of temporary directories, as on a developer's machine; those in containers may be too long."""
+TRACEBACKS = Setting(
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled",
+    "false",
+    PAYS,
+    "both stages of a query use the same Python workers, half as many; with shorter tracebacks each has its own",
+)
+"""Spark has a pool of workers for each set of environment variables; only `mapInArrow` has one for these tracebacks."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 _ALL = (
@@ -71,6 +78,7 @@ _ALL = (
     ),
     CHECKPOINTS,
     OLD_CHECKPOINTS,
+    TRACEBACKS,
     BATCH_BYTES,
     SOCKETS,
 )

@@ -308,6 +308,12 @@ def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
     )
 
 
+def stage_of(query: Query, labels: tuple[int, ...]) -> Any:
+    """Return the first stage of a stream, for the input of `query.records(signals=True)`."""
+    stage = query.execution_plan.first_stage(labels, with_records=query.options.late == RECORDS)
+    return first_stage(stage, query.options.trigger.signals, query.signal_time is not None)
+
+
 def build(
     query: Query,
     labels: tuple[int, ...],
@@ -321,11 +327,9 @@ def build(
     `operator` makes the stateful operator and `wrapped` wraps the first stage, for example to measure times. `initial`
     is the initial state of the operator, grouped by bucket.
     """
-    chosen = query.execution_plan
-    stage = chosen.first_stage(labels, with_records=query.options.late == RECORDS)
-    stage = wrapped(first_stage(stage, query.options.trigger.signals, query.signal_time is not None))
+    stage = wrapped(stage_of(query, labels))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
-    processor = operator(chosen, query, fingerprint(query, spread))
+    processor = operator(query.execution_plan, query, fingerprint(query, spread))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark rejects a checkpoint with another output mode.
         processor,

@@ -164,9 +164,11 @@ def upsert_into(connect: Connect, table: str, *key: str, revision: str | None = 
     A row replaces the stored row if it has a larger `revision` (the column with this name, or the one named by
     `revision=`), or, without revisions, a later window. A newer row whose emission is "drained" or "merged" removes
     the stored row. So a repeated micro-batch changes nothing. Each micro-batch is one transaction of the query's
-    driver, which holds its rows: `spark.driver.maxResultSize` bounds them. Late rows are left out.
+    driver, which holds its rows: `spark.driver.maxResultSize` bounds them. Late rows are left out. A query with a new
+    checkpoint restarts its revisions: empty the table, too. SQLite has instants as text in UTC, and null for NaN.
 
-    Raises InvalidType, InvalidValue; at the first micro-batch if the rows do not fit, then also for null in the key.
+    Raises InvalidType for maps, in SQLite also for arrays and decimals, and InvalidValue; at the first micro-batch if
+    the rows do not fit, then also for null in the key.
     """
     if not callable(connect):
         raise InvalidType(

@@ -58,6 +58,7 @@ class History:
 
     as_of: the state that partials were looked up in, None for others.
     goes_on: the stream goes on where that state was left, so that all slices count.
+    wait: how long before `until`, in microseconds, windows have ended that are still needed.
     """
 
     frame: DataFrame
@@ -66,6 +67,12 @@ class History:
     of_partials: bool = False
     as_of: AsOf | None = None
     goes_on: bool = False
+    wait: int = 0
+
+    @property
+    def closed_until(self) -> int:
+        """The end of the windows that are not needed any more, in microseconds."""
+        return self.until - self.wait
 
     @property
     def known_from(self) -> int | None:
@@ -108,8 +115,8 @@ def _where_left(looked_up: AsOf | None) -> int:
         )
     if looked_up.until != looked_up.all_until:
         raise InvalidValue(
-            "a query goes on where the windows of all keys have closed up to one instant. With `.idle(...)` some keys "
-            f"were ahead: theirs have closed until {show_instant(looked_up.until or 0)}, those of others until "
+            "a query continues where the windows of all keys have closed up to one instant. With `.idle(...)` some "
+            f"keys were ahead: theirs have closed until {show_instant(looked_up.until or 0)}, those of others until "
             f"{show_instant(looked_up.all_until or 0)}. Look up another micro-batch, in which all of them have the "
             "watermark of the stream: `lookup_partials(checkpoint, batch=...)`."
         )
@@ -193,8 +200,7 @@ def past_of(call: Call, history: History) -> Query:
 
 def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
     """Return the rows of a history before `until` that open windows need, or whose slices are retained."""
-    support, time = query.support, F.col(flat.TIME)
-    first = support.history_from(history.until, query.options.trigger, query.options.retain)
+    first, time = first_needed(query, history), F.col(flat.TIME)
     counts = F.lit(True) if history.goes_on else time < _instant(query, history, history.until)
     if first is not None and history.of_partials:
         # The first stage refuses a slice that contains `first`: it has records of windows that are needed.
@@ -202,7 +208,13 @@ def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
     elif first is not None:
         counts &= time >= _instant(query, history, first)
     found = rows.where(time.isNull() | counts)
-    return found.orderBy(flat.TIME) if support.history_in_order else found
+    return found.orderBy(flat.TIME) if query.support.history_in_order else found
+
+
+def first_needed(query: Query, history: History) -> int | None:
+    """Return the first instant whose records are read of a history, in microseconds; None if all are."""
+    options = query.options
+    return query.support.history_from(history.closed_until, options.trigger, options.retain)
 
 
 def _instant(query: Query, history: History, microseconds: int) -> Column:
@@ -212,7 +224,7 @@ def _instant(query: Query, history: History, microseconds: int) -> Column:
 
 @dataclass(frozen=True)
 class Loading:
-    """The end of the history that the stateful operator loads, and the plan that reads its blocks.
+    """The end of the windows that have closed in the history, and the plan that reads the blocks of the history.
 
     `retain` says how long before `until` slices are retained that the history has. Both are in microseconds.
     """
@@ -300,7 +312,7 @@ def build(
     past = query if history.of_partials else past_of(call, history)
     known = history.known_from
     retain = query.options.retain if known is None else min(query.options.retain, history.until - known)
-    loading = Loading(history.until, past.execution_plan, retain)
+    loading = Loading(history.closed_until, past.execution_plan, retain)
     first_stage: Any = past.execution_plan.first_stage(labels)
     rows = past.records()
     if history.of_partials:

@@ -113,7 +113,7 @@ class WindowColumns:
 
     def stop(self, row: Flat) -> Column:
         """Return the end of the window of a row, in microseconds."""
-        size = self.window.family.size
+        size = self.window.family.fixed_size
         return F.col(flat.STOP) if size is None else F.col(flat.START) + F.lit(size)
 
 

@@ -67,6 +67,7 @@ class CountingSupport(WindowSupport):
             )
 
     from_slices = False
+    history_in_order = True
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
         """Return the reason: there are no slices."""
@@ -103,11 +104,6 @@ class CountingSupport(WindowSupport):
             "its last record. Use on_close()."
         )
         return dict.fromkeys(set(QUESTIONS) - {CLOSING}, why)
-
-    @property
-    def history_in_order(self) -> bool:
-        """Return True: records of a history are counted in the order of their times."""
-        return True
 
     def history_from(self, until: int, trigger: Trigger, retain: int = 0) -> int | None:
         """Return None: all records count."""

@@ -44,7 +44,7 @@ class Aggregation:
 
     `may_be_late` says whether records may be late, and `values` are their columns without the keys. `ends` says whether
     the trigger lets records end their sessions, and `fires_short` whether it fires count windows that bounded input
-    ends before they are full.
+    ends before they are full, `empty` how long it fires windows without records.
     """
 
     shape: Shape
@@ -54,6 +54,7 @@ class Aggregation:
     values: tuple[Field, ...] = ()
     ends: bool = False
     fires_short: bool = False
+    empty: int = 0
 
     @property
     def common(self) -> tuple[Shape, tuple[str, ...], Arguments]:
@@ -90,6 +91,7 @@ class Sliced(_Plan):
     """
 
     shares: bool = field(default=False, kw_only=True)
+    empty: int = field(default=0, kw_only=True)
 
     @cached_property
     def grouped(self) -> FieldGroups | None:
@@ -163,7 +165,7 @@ class Sliced(_Plan):
         """Yield all windows of a bucket of bounded input, with the stored fields."""
         if self.shape.keeps_records:
             return frames_of_records(self.shape, self.trees, shipped)
-        return all_frames(self.shape, self.trees, fold(self.shape, list(shipped)), self.wide)
+        return all_frames(self.shape, self.trees, fold(self.shape, list(shipped)), self.wide, empty=self.empty)
 
     def of_results(self, windows: Windows) -> Windows:
         """Return windows of stored fields as windows with the partials of each result."""
@@ -270,7 +272,7 @@ ExecutionPlan: TypeAlias = Sliced | Eager | Mixed
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:
     """Return shuffled rows with records of earlier slices moved to the slice of `time` (microseconds)."""
-    moved = replace(shipped, index=np.maximum(shipped.index, shape.family.slice_at(time)))
+    moved = replace(shipped, index=np.maximum(shipped.index, shape.family.slice_of_record(time)))
     return regroup(shape, moved) if isinstance(moved, Block) else moved
 
 

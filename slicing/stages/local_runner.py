@@ -139,7 +139,7 @@ class _Run:
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
         )
-        self.store, self.trigger, self.grace = MemoryStore(), trigger, grace
+        self.store, self.trigger, self.grace = MemoryStore(), trigger, grace + window.family.closed_right
 
     def ship(self, times: Sequence[int]) -> tuple[list[Any], list[bytes]]:
         """Return the output of the first stage: decoded blocks, and the encoded records that accompany them."""
@@ -202,7 +202,7 @@ class _Run:
     def outcomes(self, times: Sequence[int], late: Late[Any] | None, encoded: list[bytes]) -> tuple[str, ...]:
         """Return the outcome of each record."""
         family = self.shape.family
-        slices = family.slice_at(np.array(times, np.int64))
+        slices = family.slice_of_record(np.array(times, np.int64))
         gap = family.has_gaps & np.broadcast_to(family.in_gap(slices), slices.shape)
         lost = gap | ~family.in_time(slices, np.array(times, np.int64))
         outcomes = {time: LOST if is_lost else TAKEN for time, is_lost in zip(times, lost, strict=True)}
@@ -210,7 +210,7 @@ class _Run:
             return tuple(outcomes[time] for time in times)
         refused = [self._refused(number, each, encoded) for number, each in enumerate(late.refused)]
         for time in {time for each in refused for time in each}:
-            place = np.array([family.slice_at(time)])
+            place = np.array([family.slice_of_record(time)])
             holding = [i for i, each in enumerate(self.families[: len(refused)]) if not np.any(each.in_gap(place))]
             outcomes[time] = LATE if all(refused[i].get(time, False) for i in holding) else PARTLY
         return tuple(outcomes[time] for time in times)

@@ -67,7 +67,7 @@ def flat_windows(
     if wide:
         results = side_by_side(shape, windows)
     else:
-        of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
+        of_rows = _results_of_held if windows.kind == "merged" or own.family.may_be_empty else _results_of_all
         results = of_rows(own, windows)
     if calling.then is not None:
         windows, rows = then_called(calling, own, windows, results, at, trigger.drops(windows.kind))

@@ -194,7 +194,7 @@ def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:
         refused.no_time += missing
         chunk = chunk.filter(chunk["time"].is_valid())
     times = np.asarray(chunk["time"].combine_chunks().cast(pa.int64()))
-    slices = shape.family.slice_at(times)
+    slices = shape.family.slice_of_record(times)
     if shape.family.has_gaps and np.any(gap := shape.family.in_gap(slices)):
         inside = ~np.asarray(gap)
         refused.no_window += int(np.sum(~inside))

@@ -61,7 +61,7 @@ def processed(
         return shape, windows
     own = shape.over(shape.family.families[windows.family])
     _fill(remembered)
-    windows = _in_order(own, _whole(own, windows), remembered)
+    windows = _in_order(own, _held(own, _whole(own, windows)), remembered)
     call: Process = kernel.aggregate.call
     (first, end), records = windows.partials[0], windows.dictionaries[0]
     with locating(lambda number: show_window(own, windows, number)):
@@ -145,6 +145,11 @@ def _order(shape: Shape, windows: Windows, remembered: FunctionStates | None) ->
     if remembered is None:
         return np.arange(len(windows))
     return np.lexsort((shape.family.window_start(windows.windows), windows.ends_by(shape.family)))
+
+
+def _held(shape: Shape, windows: Windows) -> Windows:
+    """Return the windows with records; a function is not called for others."""
+    return windows.take(np.flatnonzero(windows.records > 0)) if shape.family.may_be_empty else windows
 
 
 def _whole(shape: Shape, windows: Windows) -> Windows:

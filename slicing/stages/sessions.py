@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.lateness import RefusedRows
-from slicing.triggers.trigger import CHANGED, UNMERGED, Trigger
+from slicing.triggers.trigger import CHANGED, NUMBERS, UNMERGED, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.time.durations import show
@@ -55,7 +55,6 @@ class SessionSupport(WindowSupport):
             )
 
     from_slices = False
-    kind: ClassVar[type[SessionKind]] = Merging
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
         """Return the reason: there are no slices."""
@@ -82,6 +81,7 @@ class SessionSupport(WindowSupport):
             CHANGED: "compares a window with the one before it, and sessions of a key do not follow each other. "
             "Use on_close() or on_update().",
             UNMERGED: "keeps state of each window, and sessions merge. Let a trigger of your own implement `on_merge`.",
+            NUMBERS: "compares values of records one by one, and these are not kept by session. Use hopping windows.",
         }
 
     @property
@@ -100,6 +100,10 @@ class SessionSupport(WindowSupport):
         """Return None: a session may have started at any time."""
         return None
 
+    @property
+    def _kind(self) -> type[SessionKind]:
+        return Merging if self.window.longest is None else SessionKind
+
     def execution_plan(self, asked: Aggregation) -> Merged:
         """Return the execution plan.
 
@@ -107,7 +111,7 @@ class SessionSupport(WindowSupport):
         an order, or if records may split sessions.
         """
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
-        kind = EndedByRecords if asked.ends else self.kind
+        kind = EndedByRecords if asked.ends else self._kind
         merges = not (ordered or kind.splits) and (self.window.late_by == SESSION or not asked.may_be_late)
         return Merged(*asked.common, session=self.window, merges=merges, of=kind)
 

@@ -2,7 +2,7 @@
 
 ::
 
-    columns of a record    time  k0  v0  v1  | s0  s1          s0: the signal "when", evaluated by the JVM
+    columns of a record    time  k0  v0  v1  | s0  s1          s0: whether "when" is true
     the inner stage        time  k0  v0  v1                    does not see them
     signals                time  k0            s0  s1          one row for each slice and key with a signal
 
@@ -11,7 +11,7 @@ A column `s1` has the event times for the signal "first" if the times of rows ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from slicing.content.block import Block, empty
 from slicing.content.codec import decode
 from slicing.content.records import decode_records
-from slicing.content.signals import ABSENT, FIRST, NUMBER, SIGNALS, WHEN, Signals, folded, with_signals
+from slicing.content.signals import ABSENT, FIRST, NUMBER, SIGNALS, WHEN, Signal, Signals, folded, with_signals
 from slicing.stages.preaggregate import (
     CHUNK_ROWS,
     Dropped,
@@ -62,8 +62,8 @@ class Signalled:
 
     @cached_property
     def _read(self) -> list[str]:
-        """The folded signals that have columns, in the order of these; "first" may be the time of a row."""
-        return [name for name in SIGNALS if name in self.folded and (name != FIRST or self.has_times)]
+        """The folded signals that have columns; "first" may be the time of a row."""
+        return [name for name in self.folded if name != FIRST or self.has_times]
 
     @cached_property
     def stage(self) -> PreAggregate:
@@ -76,7 +76,7 @@ class Signalled:
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the inner stage, the rows of values between its chunks, and the signals at the end."""
-        folding = _Folding(self.stage, set(self.folded) != {WHEN}, len(self._read))
+        folding = _Folding(self.stage, set(self.folded) != {WHEN}, [SIGNALS[name] for name in self._read])
         values = _Values(self.of)
         noted = map(values.note, batches) if NUMBER in self.names else batches
         between, part = partial(self._of_values, values, Numbers(partition)), Numbers(partition)
@@ -123,28 +123,30 @@ class Signalled:
 class _Folding:
     """The signals of one input partition. With `all_send` every record sends a signal, else only those of `when`.
 
-    The last `columns` columns of a record are read for signals.
+    Records have columns for the signals `read`.
     """
 
     stage: PreAggregate
     all_send: bool
-    columns: int
+    read: Sequence[Signal]
     held: dict[int, Block] = field(default_factory=dict)
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
 
     def note(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Collect the signals of a batch, and return the batch without their columns."""
-        keys, others = 1 + len(self.stage.shape.keys), batch.num_columns - self.columns
-        signals = batch.select([*range(keys), *range(others, batch.num_columns)])
+        signals = batch.select(range(1 + len(self.stage.shape.keys)))
+        for each in self.read:
+            assert each.folded is not None, "others are in _Values"
+            signals = signals.append_column(each.column, each.folded(batch.column(each.column)))
         if not self.all_send:
-            signals = signals.filter(pc.not_equal(signals.column(keys), ABSENT))
+            signals = signals.filter(pc.not_equal(signals.column(SIGNALS[WHEN].column), ABSENT))
         if len(signals):
             self.waiting.append(signals)
             self.rows += len(signals)
         if self.rows >= CHUNK_ROWS:
             self._fold()
-        return batch.select(range(others))
+        return batch.drop_columns([each.column for each in self.read])
 
     def pages(self) -> list[Page]:
         """Return the pages of all signals."""
@@ -171,13 +173,13 @@ class _Values:
     waiting: list[pa.RecordBatch] = field(default_factory=list)
 
     def note(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Collect the values of a batch (its last column) except null and NaN, and return the batch without them."""
-        last = batch.num_columns - 1
-        counts = pc.fill_null(pc.invert(pc.is_nan(batch.column(last))), False)
-        columns = batch.select([*range(1 + len(self.of.shape.keys)), last]).filter(counts)
+        """Collect the values of a batch except null and NaN, and return the batch without them."""
+        name = SIGNALS[NUMBER].column
+        counts = pc.fill_null(pc.invert(pc.is_nan(batch.column(name))), False)
+        columns = batch.select([*batch.schema.names[: 1 + len(self.of.shape.keys)], name]).filter(counts)
         if len(columns):
             self.waiting.append(columns)
-        return batch.select(range(last))
+        return batch.drop_columns([name])
 
     def pages(self) -> list[Page]:
         """Return the pages of the values collected so far, and drop the values."""

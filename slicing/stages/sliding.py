@@ -18,14 +18,14 @@ from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CHANGED, NUMBERS, PURGED, Trigger
 from slicing.windows.families.family import Family
-from slicing.windows.sliding import Sliding
+from slicing.windows.sliding import Sliding, SlidingFamily, Slidings
 
 
 @dataclass(frozen=True)
 class SlidingSupport(WindowSupport):
     """Support for sliding windows: windows at the times of records."""
 
-    window: Sliding
+    window: Sliding | Slidings
 
     def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
         """Raise InvalidValue for options that have no meaning for windows at the times of records."""
@@ -36,6 +36,11 @@ class SlidingSupport(WindowSupport):
             )
 
     from_slices = False
+    apart = "Give each length a query of its own."
+
+    def cannot_say_why(self, trees: Sequence[str]) -> str:
+        """Return the reason: a row has several windows."""
+        return "has several windows in one row" if self.window.wide else ""
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
         """Return the reason: there are no slices."""
@@ -47,6 +52,8 @@ class SlidingSupport(WindowSupport):
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
         """Return the changes of a live checkpoint that these windows do not allow, each with the reason."""
+        if self.window.wide:
+            return super().fixed(trigger, trees)
         why = "refused: which records are late is decided by the windows that there are. Start with a new checkpoint."
         return {changes.WINDOWS: why}
 
@@ -74,11 +81,12 @@ class SlidingSupport(WindowSupport):
 
     def _first_needed(self, family: Family, until: int, trigger: Trigger) -> int:
         """Return the first instant needed; a right window may start directly after an earlier time."""
-        return int(family.slice_start(family.first_open(until, 0) - self.window.right))
+        assert isinstance(family, SlidingFamily), "these windows are sliding"
+        return int(family.slice_start(family.first_open(until, 0) - family.right))
 
     def execution_plan(self, asked: Aggregation) -> Sliced:
         """Return the execution plan, with shared fields if there are any."""
-        return SlidingExecutionPlan(*asked.common, shares=True)
+        return SlidingExecutionPlan(*asked.common, self.window.wide, shares=True)
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class SlidingExecutionPlan(Sliced):
 
     def opened(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """Open the state of a bucket on a stream."""
-        return SlidingBucket(self.shape, grace, fingerprint, store, trigger)
+        return SlidingBucket(self.shape, grace, fingerprint, store, trigger, self.wide)
 
     def assembled(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """Yield all windows of a bucket of bounded input."""

@@ -21,7 +21,7 @@ from slicing.stages.execution_plan import (
 )
 from slicing.state.format import changes
 from slicing.triggers.lateness import COUNTS
-from slicing.triggers.trigger import CHANGED, ENDS, NEWEST, PURGED, Trigger
+from slicing.triggers.trigger import CHANGED, EMPTY, ENDS, NEWEST, PURGED, Trigger
 from slicing.windows.families.family import TAILED, Family, emitted_before
 from slicing.windows.families.several import end_together
 from slicing.windows.window import Window
@@ -42,12 +42,16 @@ class WindowSupport:
 
     from_slices: ClassVar[bool] = True
     """Whether the windows are ranges of slices, and can be looked up in the slices of other windows."""
+    history_in_order: ClassVar[bool] = False
+    """Whether the records of a history must be loaded in the order of their times."""
+    apart: ClassVar[str] = "Say `long=True`, so that each window has rows of its own."
+    """How windows of wide rows get rows of their own."""
 
     def check(self, tree: str, by_clock: bool, trigger: Trigger, streaming: bool) -> None:
         """Raise InvalidValue for options and triggers that these windows do not support."""
         self.check_tree(tree, by_clock, streaming)
-        if streaming or trigger.ends:
-            trigger.refuse({**self.cannot, **self.cannot_purge(tree)})
+        if streaming or trigger.ends or trigger.empty:
+            trigger.refuse({**self.cannot, **self.cannot_purge(tree), **self.cannot_fill(tree)})
 
     def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
         """Raise InvalidValue for options that these windows do not support."""
@@ -83,15 +87,27 @@ class WindowSupport:
             )
         return {PURGED: why}
 
+    def cannot_fill(self, tree: str) -> Mapping[str, str]:
+        """Return why windows without records cannot fire if `tree` is requested, in the form of `cannot`."""
+        what = "fires windows without records"
+        if not self.from_slices:
+            why = f"{what}, and records decide which windows there are; got {self.window}. Leave `empty` out."
+        elif self.window.wide:
+            why = f"{what}, and wide rows are of several windows; got {self.window}. Use a call for each."
+        elif len(self.window.family.families) > 1:
+            why = f"{what} of one kind in a call; got {self.window}. Use a call for each."
+        elif self.window.family.assembled == TAILED:
+            why = f"{what}, and {self.window} merges old slices. Leave out `tail` or `empty`."
+        elif tree == EAGER:
+            why = f"{what}, and the eager plan stores windows with records only. Leave `.assemble` out."
+        else:
+            return {}
+        return {EMPTY: why}
+
     @property
     def cannot_keep(self) -> str:
         """Return why a warm start cannot count records of the stream that lie in its history; empty if it can."""
         return ""
-
-    @property
-    def history_in_order(self) -> bool:
-        """Whether the records of a history must be loaded in the order of their times."""
-        return False
 
     def history_from(self, until: int, trigger: Trigger, retain: int = 0) -> int | None:
         """Return the first instant whose records are needed by windows that end after `until`; None if it is unknown.
@@ -109,7 +125,7 @@ class WindowSupport:
 
     def first_window(self, family: Family, until: int, trigger: Trigger) -> int:
         """Return the first window of a family that ends after `until`, or the one that the trigger compares it with."""
-        first = family.first_open(until, 0)
+        first = family.first_open(family.placed(until), 0)
         return emitted_before(family, first, self.window.wide) if trigger.compares else first
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
@@ -184,7 +200,7 @@ class WindowSupport:
         if self.window.wide:
             raise InvalidValue(
                 f"`process` and `evict` read the records of one window, and wide rows are of several; got "
-                f"{self.window}. Say `long=True`, so that each window has rows of its own."
+                f"{self.window}. {self.apart}"
             )
         if tree != "auto":
             raise InvalidValue(
@@ -205,8 +221,7 @@ class WindowSupport:
         """Raise InvalidValue for options that functions of results (`then`) do not support."""
         if self.window.wide:
             raise InvalidValue(
-                f"`then` makes rows of one window, and wide rows are of several; got {self.window}. "
-                "Say `long=True`, so that each window has rows of its own."
+                f"`then` makes rows of one window, and wide rows are of several; got {self.window}. {self.apart}"
             )
         if streaming and late != COUNTS:
             raise InvalidValue(
@@ -242,7 +257,7 @@ class WindowSupport:
     def execution_plan(self, asked: Aggregation) -> ExecutionPlan:
         """Return the execution plan; results share fields if all are assembled from slices."""
         if EAGER not in asked.trees:
-            return Sliced(*asked.common, self.window.wide, shares=True)
+            return Sliced(*asked.common, self.window.wide, shares=True, empty=asked.empty)
         return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common, self.window.wide)
 
 

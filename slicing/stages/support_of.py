@@ -11,7 +11,7 @@ from slicing.stages.unbounded import UnboundedSupport
 from slicing.windows.assigned import AssignedSessions
 from slicing.windows.counting import Counting
 from slicing.windows.session import Session
-from slicing.windows.sliding import Sliding
+from slicing.windows.sliding import Sliding, Slidings
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
@@ -20,6 +20,7 @@ _SUPPORT: dict[type[Window], type[WindowSupport]] = {
     Counting: CountingSupport,
     Session: SessionSupport,
     Sliding: SlidingSupport,
+    Slidings: SlidingSupport,
     Unbounded: UnboundedSupport,
 }
 

@@ -56,7 +56,7 @@ class UnboundedSupport(WindowSupport):
             LATE: waits,
             CHANGED: f"compares a window with the one before, and {self.window} is the only one. {_OPEN}",
             WATERMARK: f"goes by event time, and {self.window} needs no watermark. Go by the clock: leave out "
-            '`by="event"`, or implement `on_clock` in place of `on_time`.',
+            '`by="event"` and `on_time=True`, or implement `on_clock` in place of `on_time`.',
         }
 
     def cannot_purge(self, tree: str) -> Mapping[str, str]:

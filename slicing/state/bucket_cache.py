@@ -49,6 +49,11 @@ class CacheEntry:
 _entries: OrderedDict[str, CacheEntry] = OrderedDict()
 
 
+def forget() -> None:
+    """Drop all entries, as a restart does."""
+    _entries.clear()
+
+
 class BucketCache:
     """The cached slices of a bucket from `first` on; older slices are read. `first` is FOREVER while none is cached.
 

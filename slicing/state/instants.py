@@ -41,8 +41,9 @@ class Instants:
 
         `rows` has all rows afterwards, folded; the process caches them.
         """
-        self._forget(first)
+        # Appending may merge pages, and part them where one has expired.
         self.nodes.append(self.name, new_rows.between(first, AFTER))
+        self._forget(first)
         self.cached = rows.between(first, AFTER)
 
     def _forget(self, first: int) -> None:

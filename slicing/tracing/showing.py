@@ -17,7 +17,14 @@ def traced(aggregate: Aggregate | Bound, *kinds: str) -> str:
     """Return the numpy expressions of an aggregate's plain functions, or why they run by rows; a line for each field.
 
     `kinds` are the types of the values of `agg`, such as "long" or "double"; the default is "long". A field to which a
-    record only adds a value is marked with the ufunc that adds many records at once.
+    record only adds a value is marked with the ufunc that adds many records at once: add, min, max, or, and, xor. If
+    all fields are, records are reduced first; any other `agg` runs by position, which equals the order of rows.
+
+    Where numpy would differ from Python (integers of more than 64 bits, a division by zero, too large a shift, a NaN or
+    -0.0 in `min`), the Python function computes these values again. When a query is built, both forms are compared on
+    160 values; if they differ, it warns and runs by rows. Changes of module constants, defaults and arguments of
+    `partial` while the program runs are noticed. Sums of floats add in another order: they may differ by little,
+    relative to the largest number added, and near the largest double one order may overflow.
 
     >>> from slicing import Aggregate, traced
     >>> mean = Aggregate(

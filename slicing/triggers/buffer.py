@@ -117,8 +117,9 @@ def buffer(*, records: int | None = None, bytes: int | None = None, full: Full =
     If there are more, the oldest pairs fire (`full="emit"`), or the query stops (`full="fail"`). The oldest pairs are
     those that have waited longest, then those whose window starts first. A pair waits from the clock of the micro-batch
     that brought its first record since its last firing; with `after=, by="event"` from the event time of that record.
-    For `early(..., buffer=...)`. Raises InvalidValue, InvalidType. Cost: every micro-batch reads the memory of all open
-    windows.
+    For `early(..., buffer=...)`. It is checked at the end of each micro-batch, without timers, and bounds how many
+    results are missing downstream: memory it does not bound. With `process` and `evict` use `records`. Raises
+    InvalidValue, InvalidType. Cost: every micro-batch reads the memory of all open windows.
 
     >>> buffer(records=1000)
     buffer(records=1000)

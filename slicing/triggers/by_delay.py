@@ -17,7 +17,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.content.memory import NEVER
 from slicing.content.signals import ABSENT, FIRST
-from slicing.triggers.candidates import Candidates, Memory
+from slicing.triggers.candidates import Candidates, Memory, OpenPairs
 from slicing.triggers.condition import Condition
 from slicing.triggers.trigger import WATERMARK, MicroBatchTime
 from slicing.windows.time.durations import show
@@ -29,9 +29,9 @@ class _Delay(Condition):
 
     microseconds: int
 
-    def wakes(self, since: Array, at: MicroBatchTime) -> bool:
+    def wakes(self, pairs: OpenPairs, at: MicroBatchTime) -> bool:
         """Whether the delay of at least one pair is over."""
-        return bool(self._over(since, at).any())
+        return bool(self._over(pairs.since, at).any())
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         """Return the pairs whose delay is over: `bool[n]`."""
@@ -71,13 +71,9 @@ class ByEventDelay(_Delay):
     event time.
     """
 
-    signal = FIRST
+    signals = (FIRST,)
     outlasts = True
-
-    @property
-    def asks(self) -> frozenset[str]:
-        """Ask for the watermark."""
-        return frozenset({WATERMARK})
+    asks = frozenset({WATERMARK})
 
     @property
     def meanings(self) -> Mapping[str, str]:

@@ -65,12 +65,9 @@ class ByDelta(OfColumn):
 
     by_record = True
     memory = WITH_VALUES
-    signal = NUMBER
-
-    @property
-    def asks(self) -> frozenset[str]:
-        """Ask for the values of new records, and for windows that do not merge."""
-        return frozenset({NUMBERS, UNMERGED})
+    name = "delta"
+    signals = (NUMBER,)
+    asks = frozenset({NUMBERS, UNMERGED})
 
     @property
     def meanings(self) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ class ByInterval(Condition):
     by: str = CLOCK
 
     @property
-    def asks(self) -> frozenset[str]:
+    def asks(self) -> frozenset[str]:  # type: ignore[override]
         """Ask for the watermark, if it depends on event time."""
         return frozenset({WATERMARK} if self.by == EVENT else ())
 
@@ -39,7 +39,7 @@ class ByInterval(Condition):
         return f"{'the clock' if self.by == CLOCK else 'the watermark'} passes a multiple of {show(self.microseconds)}"
 
     @property
-    def alone(self) -> str:
+    def alone(self) -> str:  # type: ignore[override]
         """Return which windows fire by the clock."""
         return "at every tick the open windows that got a record since" if self.by == CLOCK else ""
 

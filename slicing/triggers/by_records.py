@@ -56,11 +56,7 @@ class ByRecordsOfKey(Condition):
     count: int
 
     counts_keys = True
-
-    @property
-    def asks(self) -> frozenset[str]:
-        """Ask for the record counts of keys."""
-        return frozenset({PER_KEY})
+    asks = frozenset({PER_KEY})
 
     @property
     def meaning(self) -> str:
@@ -88,16 +84,8 @@ class ByWaitingRecords(Condition):
     count: int
 
     remembers = False
-
-    @property
-    def asks(self) -> frozenset[str]:
-        """Ask for the record counts of keys."""
-        return frozenset({PER_KEY})
-
-    @property
-    def alone(self) -> str:
-        """Return which windows fire."""
-        return "the open windows of a key after so many records"
+    asks = frozenset({PER_KEY})
+    alone = "the open windows of a key after so many records"
 
     def of_waiting(self, waiting: Waiting, at: MicroBatchTime) -> Panes:
         """Return the waiting pairs of keys with enough records."""

@@ -23,10 +23,11 @@ class BySignal(OfColumn):
 
     remembers = False
     by_record = True
-    signal = WHEN
+    name = "when"
+    signals = (WHEN,)
 
     @property
-    def asks(self) -> frozenset[str]:
+    def asks(self) -> frozenset[str]:  # type: ignore[override]
         """Ask for windows that records end, if `ends`."""
         return frozenset({ENDS} if self.ends else ())
 

@@ -43,15 +43,20 @@ OF_CONDITIONS = Remembered("memory", MEMORY, (0, 0, NEVER), Memory, _of_merged)
 
 @dataclass(frozen=True)
 class Extents:
-    """The windows of some pairs, `[start, end)` in microseconds, and their keys as codes into `names`: `int64[n]`."""
+    """The windows of some pairs, `[start, end)` in microseconds, and their keys as codes into `names`: `int64[n]`.
+
+    A window has ended when the watermark is `after` microseconds after its end: 1 for windows that hold their end.
+    """
 
     start: Array
     end: Array
     keys: Array
     names: pa.Table
+    after: int = 0
 
 
-def _no_numbers() -> tuple[Array, Array]:
+def no_numbers() -> tuple[Array, Array]:
+    """Raise AssertionError: the values of new records are asked for, and not there."""
     raise AssertionError("the trigger has not asked for values of records")
 
 
@@ -81,7 +86,8 @@ class Candidates:
     count_from: Callable[[Array], None] = lambda counts: None
     signals: Mapping[str, Array] = field(default_factory=dict)
     purge: Callable[[Array], Array] = _cannot_purge
-    numbers: Callable[[], tuple[Array, Array]] = _no_numbers
+    numbers: Callable[[], tuple[Array, Array]] = no_numbers
+    is_new: Array | bool = False  # which pairs exist since this micro-batch, also without a record
     found: dict[Any, Any] = field(default_factory=dict)  # cached values, by condition
 
     def once(self, condition: Any, find: Callable[[], Any]) -> Any:
@@ -100,6 +106,9 @@ class OpenPairs(Protocol):
     @property
     def since(self) -> Array:
         """Return the clocks at the first record since the last firing, for all pairs with a memory."""
+
+    def may_end(self, after: int, until: int) -> bool:
+        """Whether a window may end after one watermark and by another, in microseconds."""
 
     def candidates(self, everything: bool) -> Iterator[Candidates]:
         """Yield the pairs with new records, or all pairs."""

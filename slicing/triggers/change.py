@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slicing.triggers.trigger import CHANGED, FINAL, Engine, Firing, Trigger
+from slicing.triggers.trigger import CHANGED, FINAL, Engine, Firing, MicroBatchTime, Trigger
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class OnChange(Trigger):
         more = ", empty ones included" if self.drained else ""
         return f"closed windows whose result differs from the one before{more}"
 
-    def on_close(self, engine: Engine) -> Iterator[Firing]:
+    def on_close(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the closing windows whose result differs from the previous one."""
         yield FINAL, engine.changed(self.drained).results()
 

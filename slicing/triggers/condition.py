@@ -11,7 +11,8 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.column_names import written
 from slicing.content.memory import Remembered
-from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory
+from slicing.errors import InvalidValue
+from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory, OpenPairs
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import MicroBatchTime, Waiting
 
@@ -28,19 +29,34 @@ class Condition:
 
     outlasts: ClassVar[bool] = False  # whether pairs that wait for it fire when their window closes
 
+    without_news: ClassVar[bool] = False  # whether pairs without records since their last firing fire, too
+
     memory: ClassVar[Remembered] = OF_CONDITIONS  # the kind of memory of pairs
 
-    signal: ClassVar[str] = ""  # the signal of new records that it needs
+    signals: ClassVar[tuple[str, ...]] = ()  # the signals of new records that it needs
+
+    asks: ClassVar[frozenset[str]] = frozenset()  # the questions to the engine, besides open pairs
+
+    alone: ClassVar[str] = ""
+    """Which windows fire if it is the only condition, and chooses from the waiting pairs (`of_waiting`).
+
+    Empty if it chooses from open pairs with their record counts then, too.
+    """
+
+    def check_besides(self, other: Condition) -> None:
+        """Raise InvalidValue for another condition that would take its place in the memory, or its column."""
+        if OF_CONDITIONS not in (self.memory, other.memory):
+            why = "a window remembers values for one condition"
+        elif isinstance(self, OfColumn) and isinstance(other, OfColumn) and {*self.signals} & {*other.signals}:
+            why = "one column can be read for a signal, and both read one"
+        else:
+            return
+        raise InvalidValue(f"{self!r} and {other!r} exclude each other: {why}. Leave out one of them.")
 
     @property
     def meanings(self) -> Mapping[str, str]:
         """Return the names under which fields of the memory are stored whose meaning depends on the condition."""
         return {}
-
-    @property
-    def asks(self) -> frozenset[str]:
-        """Return the questions to the engine, besides open pairs."""
-        return frozenset()
 
     @property
     def interval(self) -> int:
@@ -52,14 +68,6 @@ class Condition:
         """Return the condition in a few words."""
         raise NotImplementedError
 
-    @property
-    def alone(self) -> str:
-        """Return which windows fire if it is the only condition, and chooses from the waiting pairs (`of_waiting`).
-
-        Empty if it chooses from open pairs with their record counts then, too.
-        """
-        return ""
-
     def of_waiting(self, waiting: Waiting, at: MicroBatchTime) -> Panes:
         """Return the waiting pairs for which it is true. Only such a condition has no need of record counts."""
         raise NotImplementedError
@@ -68,8 +76,8 @@ class Condition:
         """Whether it is true for all pairs in this micro-batch."""
         return False
 
-    def wakes(self, since: Array, at: MicroBatchTime) -> bool:
-        """Whether it may be true for pairs without new records; `since` is as in `Memory`."""
+    def wakes(self, pairs: OpenPairs, at: MicroBatchTime) -> bool:
+        """Whether it may be true for pairs without new records."""
         return False
 
     def begins(self, pairs: Candidates, at: MicroBatchTime) -> Array | None:
@@ -79,6 +87,10 @@ class Condition:
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         """Return for which pairs it is true: `bool[n]`."""
         return np.zeros(len(pairs), dtype=bool)
+
+    def kinds(self, pairs: Candidates, at: MicroBatchTime) -> Mapping[str, Array] | None:
+        """Return which pairs are of each kind if they fire, `bool[n]`; None if it does not tell kinds apart."""
+        return None
 
     def noted(self, pairs: Candidates, memory: Memory, own: Array, others: Array) -> Memory:
         """Return the memory after firings by this condition (`own`) or by others: `bool[n]` each."""
@@ -95,9 +107,11 @@ class Condition:
 
 @dataclass(frozen=True)
 class OfColumn(Condition):
-    """A condition that reads a column of records, a name or an expression; `signal` says how it is shuffled."""
+    """A condition that reads a column of records, a name or an expression; `signals` say how it is shuffled."""
 
     column: Any
+
+    name: ClassVar[str]  # the argument of `early`
 
     @property
     def text(self) -> str:

@@ -5,9 +5,10 @@ A single condition that needs no record counts chooses from the dirty set, and n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from slicing.content.memory import NEVER, Remembered
 from slicing.triggers.buffer import Buffer
 from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory, OpenPairs
 from slicing.triggers.condition import Condition, OfColumn
-from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import (
     CLOSING,
+    EARLY,
+    EARLY_KINDS,
     FINAL,
     PAIRS,
     PURGED,
@@ -48,6 +50,10 @@ class Early(Trigger):
     purge: bool = False
     buffer: Buffer | None = None
 
+    def __post_init__(self) -> None:
+        for one, other in combinations(self.conditions, 2):
+            one.check_besides(other)
+
     @property
     def asks(self) -> frozenset[str]:  # type: ignore[override]
         """Ask for open or waiting pairs, for closing ones with `final`, and for everything that the conditions ask."""
@@ -64,24 +70,25 @@ class Early(Trigger):
     @property
     def signals(self) -> tuple[str, ...]:
         """Return the signals that the conditions need."""
-        return tuple(each.signal for each in self.conditions if each.signal)
+        return tuple(dict.fromkeys(signal for each in self.conditions for signal in each.signals))
 
     def drops(self, kind: str) -> bool:
         """Whether each firing of a kind drops the records of its window."""
-        return self.purge and kind == "early"
+        return self.purge and kind in EARLY_KINDS
 
     @property
     def reads(self) -> Mapping[str, Any]:
         """Return the columns of the conditions, by signal."""
-        return {each.signal: each.column for each in self.conditions if isinstance(each, OfColumn)}
+        readers = (each for each in self.conditions if isinstance(each, OfColumn))
+        return {signal: each.column for each in readers for signal in each.signals}
 
-    def reading(self, columns: Mapping[str, str]) -> Early:
+    def reading(self, named: Callable[[str, str, Any], str]) -> Early:
         """Return the same trigger, with the columns given by name."""
-        named = (
-            replace(each, column=columns[each.signal]) if isinstance(each, OfColumn) else each
+        conditions = (
+            replace(each, column=named(each.name, each.signals[0], each.column)) if isinstance(each, OfColumn) else each
             for each in self.conditions
         )
-        return replace(self, conditions=tuple(named))
+        return replace(self, conditions=tuple(conditions))
 
     def check_room(self, size: int, keeps_records: bool) -> None:
         """Raise InvalidValue if its buffer has no room for a pair."""
@@ -148,7 +155,7 @@ class Early(Trigger):
         fields = self.remembered.kernel.fields if self.remembered else ()
         return [_NAME, *(f"{meanings.get(field.name, field.name)} {field.kind}" for field in fields)] if fields else []
 
-    def on_records(self, engine: Engine) -> Iterator[Firing]:
+    def on_records(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Without `final`, fire the windows that are about to close, for their new records or their last ones.
 
         New records make a condition true before the watermark of their micro-batch closes the window. The last records
@@ -156,18 +163,23 @@ class Early(Trigger):
         """
         if self.final or not (self._reports_all or any(each.by_record for each in self.conditions)):
             return
-        at = MicroBatchTime(engine.head.watermark, engine.head.clock)
-        for some in engine.closing_pairs(self.remembered, everything=self._reports_all):
-            yield "early", some.panes(self._fires_closing(some, at)).results()
+        everything = self._reports_all or any(each.without_news for each in self.conditions)
+        for some in engine.closing_pairs(self.remembered, everything):
+            yield from self._firings(some, self._fires_closing(some, at), at)
 
     def _fires_closing(self, some: Candidates, at: MicroBatchTime) -> Array:
         """Return which pairs fire out of those that are about to close: `bool[n]`."""
         memory = self._started(some, at)
-        due = [each.due(some, memory, at) for each in self.conditions if each.by_record]
-        fires: Array = np.logical_or.reduce([np.zeros(len(some), dtype=bool), *due]) & (some.held > some.before)
-        return fires | (some.held > memory.fired) if self._reports_all else fires
+        news, has_new = some.held > memory.fired, some.held > some.before
+        due = [
+            each.due(some, memory, at) & self._wanted(each, news if each.without_news else has_new)
+            for each in self.conditions
+            if each.by_record
+        ]
+        fires: Array = np.logical_or.reduce([np.zeros(len(some), dtype=bool), *due])
+        return fires | news if self._reports_all else fires
 
-    def on_close(self, engine: Engine) -> Iterator[Firing]:
+    def on_close(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the windows that close, if `final`."""
         if self.final:
             yield FINAL, engine.closing().results()
@@ -190,10 +202,9 @@ class Early(Trigger):
         if self.buffer is not None:
             yield from self._bounded(self.buffer, engine, list(self._candidates(engine, pairs, True)), passed, at)
             return
-        since = pairs.since
-        everything = engine.has_new_trigger or any(passed) or any(each.wakes(since, at) for each in self.conditions)
+        everything = engine.has_new_trigger or any(passed) or any(each.wakes(pairs, at) for each in self.conditions)
         for some in self._candidates(engine, pairs, everything):
-            yield "early", self._apply(self._decide(some, passed, at)).results()
+            yield from self._apply(self._decide(some, passed, at), at)
 
     def _bounded(
         self, buffer: Buffer, engine: Engine, some: Sequence[Candidates], passed: Sequence[bool], at: MicroBatchTime
@@ -204,7 +215,7 @@ class Early(Trigger):
         decisions = [self._decide(each, passed, at) for each in some]
         waits, since = [each.news & ~each.fires for each in decisions], [each.memory.since for each in decisions]
         for each, others in zip(decisions, buffer.overflow(some, waits, since, engine.pair_bytes), strict=True):
-            yield "early", self._apply(each.with_others(others)).results()
+            yield from self._apply(each.with_others(others), at)
 
     def _pairs(self, engine: Engine) -> OpenPairs:
         return engine.pairs(self.remembered, any(each.counts_keys for each in self.conditions))
@@ -231,10 +242,17 @@ class Early(Trigger):
         memory = self._started(some, at)
         news = some.held > memory.fired
         due = [self._due(*each, some, memory, at) for each in zip(self.conditions, passed, strict=True)]
-        return _Decision(some, memory, news, due, np.logical_or.reduce(due) & (news | (self.repeat and not self.purge)))
+        wanted = [self._wanted(each, news | self.repeat) for each in self.conditions]
+        fires = np.logical_or.reduce([is_due & some for is_due, some in zip(due, wanted, strict=True)])
+        return _Decision(some, memory, news, due, fires)
 
-    def _apply(self, decision: _Decision) -> Panes:
-        """Store the new memory of the pairs, and return the pairs that fire."""
+    def _wanted(self, condition: Condition, news: Array) -> Array:
+        """Return which pairs may fire by a condition, given those with news: after a purge others have no records."""
+        wanted: Array = news | (condition.without_news and not self.purge)
+        return wanted
+
+    def _apply(self, decision: _Decision, at: MicroBatchTime) -> Iterator[Firing]:
+        """Store the new memory of the pairs, and yield the firings."""
         some, memory, fires, due = decision.pairs, decision.memory, decision.fires, decision.due
         counted = np.where(fires & decision.others, some.held, memory.counted)
         for each, is_due in zip(self.conditions, due, strict=True):
@@ -250,7 +268,13 @@ class Early(Trigger):
             if each.counts_keys:
                 assert some.of_key is not None, "it has been asked for"
                 some.count_from(each.left(some.of_key, fires & own, fires & decision.besides(own)))
-        return some.panes(fires)
+        return self._firings(some, fires, at)
+
+    def _firings(self, some: Candidates, fires: Array, at: MicroBatchTime) -> Iterator[Firing]:
+        """Yield the pairs that fire, by the kinds that a condition tells apart."""
+        kinds = next((found for each in self.conditions if (found := each.kinds(some, at)) is not None), None)
+        for kind, of_kind in (kinds or {EARLY: fires}).items():
+            yield kind, some.panes(fires & of_kind).results()
 
     def _due(self, condition: Condition, passed: bool, some: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         return np.ones(len(some), dtype=bool) if passed else condition.due(some, memory, at)
@@ -274,11 +298,9 @@ class Early(Trigger):
     def _of_what_is_left(self, some: Candidates) -> Memory:
         """Return the memory of pairs, limited to the records they still have.
 
-        A pair may have lost records to another one if a record has ended its session.
+        A pair may have lost records to another one, where a record has ended its session or moved its start.
         """
         memory: Memory = some.memory
-        if not self.ends:
-            return memory
         fired, counted = (np.minimum(count, some.before) for count in (memory.fired, memory.counted))
         return replace(memory, fired=fired, counted=counted)
 

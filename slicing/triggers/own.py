@@ -128,26 +128,25 @@ class Own(Trigger):
         then = "; then each at its close" * self.of.final + "; looks at what closes" * self.has(_CLEAR)
         return f"the open windows that it chooses of {which}{state}{then}"
 
-    def on_records(self, engine: Engine) -> Iterator[Firing]:
+    def on_records(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Without `final`, fire the windows that are about to close and that the hooks choose.
 
         `on_records` is asked for new records. `on_time` is asked because the watermark may have passed the time at
         which a window would have fired, and its end and its grace, in one micro-batch.
         """
         if not self.of.final:
-            yield from self._closing(engine, {"on_records", "on_time"})
+            yield from self._closing(engine, {"on_records", "on_time"}, at)
 
-    def on_close(self, engine: Engine) -> Iterator[Firing]:
+    def on_close(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the windows that close, if `final`."""
         if self.of.final:
             yield FINAL, engine.closing().results()
-            yield from self._closing(engine, set())
+            yield from self._closing(engine, set(), at)
 
-    def _closing(self, engine: Engine, hooks: set[str]) -> Iterator[Firing]:
+    def _closing(self, engine: Engine, hooks: set[str], at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the windows that hooks choose out of those that close, then call the hook `clear`."""
         if not (self.has(_CLEAR) or any(map(self.has, hooks))):
             return
-        at = MicroBatchTime(engine.head.watermark, engine.head.clock)
         for some in engine.closing_pairs(self.remembered, everything=self.has(_CLEAR) or self.asks_closing):
             state, purged, fired = self._state_of(some)
             held = some.held - purged
@@ -159,11 +158,14 @@ class Own(Trigger):
                 self._asked(_CLEAR, windows, at, partial(_shown, some.extents()))
 
     def _state_of(self, some: Candidates) -> tuple[list[Array], Array, Array]:
-        """Return the fields of the state of some pairs as copies, and their counts `_PURGED` and `_FIRED`."""
+        """Return the fields of the state of some pairs as copies, and their counts `_PURGED` and `_FIRED`.
+
+        A session that lost records to another one has fired with at most those that it still has.
+        """
         stored = [field.copy() for field in some.memory.fields] if self.stored_fields else []
         own, none = len(self.fields), np.zeros_like(some.held)
         counts = dict(zip(self.counts, stored[own:], strict=True))
-        return stored[:own], counts.get(_PURGED, none), counts.get(_FIRED, none)
+        return stored[:own], counts.get(_PURGED, none), np.minimum(counts.get(_FIRED, none), some.before)
 
     def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
         """Count the records of a loaded history. The hooks are not called."""

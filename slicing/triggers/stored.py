@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slicing.triggers.trigger import CLOSING, FINAL, LATE, STORED, Engine, Firing, Trigger
+from slicing.triggers.trigger import CLOSING, FINAL, LATE, STORED, Engine, Firing, MicroBatchTime, Trigger
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,17 @@ class OnStored(Trigger):
         """Return 0: steps fire at their end."""
         return 0
 
-    def on_records(self, engine: Engine) -> Iterator[Firing]:
+    def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
+        """Let the records of a loaded history count as new in the first micro-batch."""
+        super().on_history(engine, at)
+        engine.head.untold = True
+
+    def on_records(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire slices with new records, and steps with such that have fired before."""
         yield "update", engine.stored(self.levels).results()
+        engine.head.untold = False
 
-    def on_close(self, engine: Engine) -> Iterator[Firing]:
+    def on_close(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the steps that end."""
         yield FINAL, engine.ended(self.levels).results()
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     NUMBERS,
     PER_KEY,
     STORED,
+    EMPTY,
 ) = QUESTIONS = (
     "closing",
     "touched",
@@ -54,14 +55,17 @@ if TYPE_CHECKING:
     "numbers",
     "per_key",
     "stored",
+    "empty",
 )
 """The questions to an engine. The first ones are the methods of `Engine` of these names. Then: a watermark that moves;
 windows that never merge ("unmerged"); windows that records end; windows whose records can be dropped; values of
 records; record counts of keys ("per_key"); slices and steps of tails as they are stored.
 """
 
-KINDS = ("early", "update", "final", "correction", "drained", "merged")
+KINDS = ("early", "update", "final", "correction", "drained", "merged", "on_time", "late")
 """The values of the column `emission`. State and output refer to them by their position."""
+EARLY_KINDS = EARLY, ON_TIME, AFTER_END = ("early", "on_time", "late")
+"""The kinds of the firings of a window before it closes: before its end, at its end, after its end."""
 FIRING = ("emission", "revision", "old")
 """The columns that distinguish several firings of a window; the last one is there if rows have what they replace."""
 FINAL = "final"
@@ -102,7 +106,7 @@ class Needs:
             trees=CLOSING in asks,
             follows=bool(asks & {TOUCHED, NEWEST, WAITING, PAIRS, STORED}),
             compares=CHANGED in asks,
-            marks=bool(asks - {CLOSING, CHANGED}),
+            marks=bool(asks - {CLOSING, CHANGED, EMPTY}),
             newest=NEWEST in asks,
             emitted=not fires_once and PURGED not in asks,  # a firing that purges is never replaced
             folds_late=CLOSING in asks and LATE not in asks,
@@ -157,6 +161,9 @@ class Engine(Protocol):
 
     def closing(self) -> Panes:
         """Return the pairs whose window the watermark of this micro-batch closes."""
+
+    def empty(self) -> Panes:
+        """Return the closing pairs without records, as long after those of their key as the trigger says."""
 
     def touched(self) -> Panes:
         """Return the open pairs with new records."""
@@ -225,6 +232,7 @@ class Trigger:
     by_clock: ClassVar[bool] = False  # whether windows fire by the clock, also without new records
     fires_short: ClassVar[bool] = False  # whether a count window that bounded input ends before it is full fires
     reads_clock: ClassVar[bool] = False  # whether it reads the clock of a micro-batch, also if no window fires by it
+    empty: ClassVar[int] = 0  # how long windows without records fire after the last record of a key, microseconds
     tombstones: ClassVar[bool] = False  # whether empty windows fire: aggregates then need a result for no records
 
     @property
@@ -269,8 +277,8 @@ class Trigger:
         """Return the columns of records that the trigger reads, by signal: names or Columns."""
         return {}
 
-    def reading(self, columns: Mapping[str, str]) -> Trigger:
-        """Return the same trigger, with the columns of `reads` given by name."""
+    def reading(self, named: Callable[[str, str, Any], str]) -> Trigger:
+        """Return the same trigger with columns given by name: `named(condition, signal, column)` returns the name."""
         return self
 
     def wait(self, grace: int) -> int:
@@ -344,11 +352,11 @@ class Trigger:
         if (waiting := self.waiting_of(engine)) is not None:
             waiting.none()
 
-    def on_records(self, engine: Engine) -> Iterator[Firing]:
+    def on_records(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Yield the firings for the new records, before the watermark of the micro-batch closes windows."""
         return iter(())
 
-    def on_close(self, engine: Engine) -> Iterator[Firing]:
+    def on_close(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Yield the firings of the windows that the watermark closes."""
         return iter(())
 

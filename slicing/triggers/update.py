@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slicing.triggers.trigger import NEWEST, TOUCHED, Engine, Firing, Trigger
+from slicing.triggers.trigger import NEWEST, TOUCHED, Engine, Firing, MicroBatchTime, Trigger
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class OnUpdate(Trigger):
     asks = frozenset({TOUCHED})
     meaning = "in every micro-batch the open windows that got a record"
 
-    def on_records(self, engine: Engine) -> Iterator[Firing]:
+    def on_records(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the open windows that hold a new record."""
         yield "update", engine.touched().results()
 
@@ -30,7 +30,7 @@ class OnUpdateLatest(Trigger):
     asks = frozenset({NEWEST})
     meaning = "in every micro-batch the newest window of each key that got a record"
 
-    def on_records(self, engine: Engine) -> Iterator[Firing]:
+    def on_records(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """Fire the latest windows."""
         yield "update", engine.newest().results()
 

@@ -71,6 +71,15 @@ class Trigger:
 
     PURGE drops the records of a pair; FIRE_AND_PURGE emits them first. A class that returns one of them sets
     `purges = True`. After a purge, `windows.records` counts from 0. Windows that overlap need `.assemble("eager")`.
+    A pair without records does not fire.
+
+    On a live checkpoint fields are continued by name: a new one begins at 0, and another type is refused. The state
+    belongs to the name of the class, and its arguments may change. `.emit` tries the hooks with three windows, and
+    refuses a trigger without a hook, and one whose hook raises or returns something else than an action per window.
+    Windows refuse what they do not support: sessions a `state` without `on_merge`, `unbounded()` an `on_time`,
+    `counting` all of them. In `unbounded()` without `ttl=` and without `on_clock`, `at.clock` is the clock of the
+    worker, which differs when a micro-batch is repeated. Cost: a count for each (slice, key), and a row for each pair
+    whose state is not 0; `on_records` reads the windows of new records, the other hooks all open windows.
 
     >>> @dataclass(frozen=True)
     ... class EveryNth(Trigger):

@@ -20,8 +20,8 @@ import numpy as np
 from slicing.errors import InvalidValue
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.family import Family, OverSharedCut
-from slicing.windows.families.several import several
 from slicing.windows.lookback import Lookback, Lookbacks
+from slicing.windows.time.closed import Closed
 from slicing.windows.time.edges import Array
 from slicing.windows.time.slices import Index
 from slicing.windows.window import Window
@@ -37,6 +37,11 @@ def held_now(window: Window) -> list[Family]:
             raise InvalidValue(
                 f"a value as of an instant is made of slices that windows share, and {part} shares none, {part.alone}. "
                 "Use windows that time decides."
+            )
+        if part.family.closed_right:
+            raise InvalidValue(
+                f"a value as of an instant is of the records before it, and windows closed on the right hold those at "
+                f"their end; got {part}. Leave `closed` out."
             )
         if part.family.has_gaps:
             raise InvalidValue(
@@ -94,9 +99,8 @@ class WindowsAsOf(Lookbacks):
     @cached_property
     def family(self) -> Family:
         """The windows, which share their slices."""
-        pairs = zip(self.lengths, self.of, strict=True)
-        families = [FamilyAsOf(length, 1, inclusive=self.inclusive, of=family) for length, family in pairs]
-        return families[0] if self.names is None else several(families)
+        ahead = int(self.closed == "both")
+        return self.of_families([FamilyAsOf(span(family), 1, ahead=ahead, of=family) for family in self.of])
 
     def __repr__(self) -> str:
         return self.text
@@ -110,5 +114,5 @@ def as_of(window: Window, inclusive: bool) -> WindowsAsOf:
             f"the results of several windows are columns of one row, which are told apart by names; got {window}. Name "
             'them: `.window(short=..., day=..., time="ts", long=True)`.'
         )
-    lengths = tuple(map(span, families))
-    return WindowsAsOf(lengths, window.names, inclusive, tuple(families), repr(window))
+    closed: Closed = "both" if inclusive else "left"
+    return WindowsAsOf((), window.names, closed, of=tuple(families), text=repr(window))

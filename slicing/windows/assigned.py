@@ -115,8 +115,10 @@ def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ())
     Starts and ends are microseconds since 1970, or datetimes or ISO text with a zone; ends are exclusive. Equal
     intervals of a key are one window. A window whose end equals its start holds the records assigned to it, and closes
     like a window of one microsecond. A record without windows is counted as `no_window`. The function must be
-    deterministic, or a repeated micro-batch gives other windows. Triggers that count or choose by key, not by window,
-    are refused.
+    deterministic, or a repeated micro-batch gives other windows. A record is late for each of its windows that has
+    closed, counts in the others, and has a late row for each, with `missed` 1. Windows of a key never merge, so a
+    trigger needs no `on_merge`. Triggers that count or choose by key, not by window, are refused, and so are
+    `on_change()` and `ends=True`.
 
     Cost: one call and R copies of each record before the shuffle, and R writes; no slices are shared. `hopping`,
     calendar windows and `by_edges` are cheaper where time alone determines the windows. Raises InvalidType.

@@ -158,8 +158,11 @@ def counting(
 
     Cost: a record is shuffled once, and stored in one partial together with the other records of its slice, which has
     gcd(size, advance) records. A window of n = size / gcd(size, advance) slices costs at most 2 sqrt(n) combines; none
-    if partials are added. The state of a key is these partials, or, for an aggregate without `combine`, its last `size`
-    records. Raises InvalidValue and InvalidType.
+    if partials are added. The state of a key is these partials, at most 2 n rows, or, for an aggregate without
+    `combine`, its last `size` records, which each window folds. It is written again when more than half of it is
+    obsolete; a process caches up to 128 MiB of its buckets. The metric `open_windows` counts keys, `slices` rows.
+    Without a time, aggregates that use event time are refused; a record whose time is null is counted as `no_time`.
+    Raises InvalidValue and InvalidType.
 
     >>> from slicing.stages.local_runner import bounded
     >>> [(row.start, row.records) for row in bounded(counting(2), [1, 4, 5, 9, 12]).rows]

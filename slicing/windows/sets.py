@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import TypeVar, cast
 
 from slicing.errors import CallText, InvalidType, InvalidValue, Remedy, Topic, excerpt
 from slicing.windows.families.several import (
@@ -74,6 +74,9 @@ class Set(Window):
         return ", ".join(f"{name}={member!r}" for name, member in zip(self.names, self.members, strict=True))
 
 
+AnySet = TypeVar("AnySet", bound=Set)
+
+
 def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: bool) -> Window:
     """Return one window unchanged, or several as a `Set`: named ones make wide rows, or long rows with `long`.
 
@@ -82,9 +85,9 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     """
     for name, window in (*((None, each) for each in given), *named.items()):
         if not isinstance(window, Window):
-            from slicing.hints import no_keyword
+            from slicing.hints import no_keyword, of_length
 
-            remedy = no_keyword("window", name) if name else ""
+            remedy = (no_keyword("window", name) if name else "") or of_length(window)
             raise InvalidType(
                 "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding`, `counting`, "
                 f"`unbounded`, `by_edges` or `assigned_by`; got {f'{name}=' if name else ''}{excerpt(window)}."
@@ -107,6 +110,11 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     for window in (*windows, *named.values()):
         if window.alone:
             raise InvalidValue(f"{window} shares no slices with other windows, {window.alone}. Give it a call alone.")
+    if len({window.family.closed_right for window in (*windows, *named.values())}) > 1:
+        raise InvalidValue(
+            f"windows of one call share slices, to which a record at an edge belongs by the same `closed`; got "
+            f"{', '.join(map(repr, (*windows, *named.values())))}. Give them the same, or a call each."
+        )
     if named:
         return _named(dict(named), long)
     found = Set(tuple(windows))
@@ -142,7 +150,12 @@ def _named(named: dict[str, Window], long: bool) -> Window:
             f"one of the windows of a wide row must hold all others that end with it; none does of {found}. "
             "Give them rows of their own with long=True."
         )
+    return check_different(found)
+
+
+def check_different(found: AnySet) -> AnySet:
+    """Return windows of wide rows unchanged. Raises InvalidValue if two of them are the same."""
     if pair := same_windows(found.family.members):
-        one, other = (found.names[at] for at in pair)  # type: ignore[index]
+        one, other = (found.calls[at] for at in pair)
         raise InvalidValue(f"`{one}` and `{other}` are the same window twice; got {found}. Leave one out.")
     return found

@@ -17,12 +17,13 @@ from slicing.windows.families.several import Several
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.families.tailed import Tailed
-from slicing.windows.session import Session, SessionFamily
-from slicing.windows.sliding import Sliding, SlidingFamily
+from slicing.windows.session import RECORD, Session, SessionFamily
+from slicing.windows.sliding import CalendarSlidingFamily, Sliding, SlidingFamily
+from slicing.windows.time.back import Back
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import show
 from slicing.windows.time.edges import AFTER, BEFORE, Edges, Every, Listed
-from slicing.windows.time.local import CLOCK, LOCAL, Local, show_units
+from slicing.windows.time.local import CLOCK, LOCAL, Local, show_shift, show_units
 from slicing.windows.time.zones import Zone
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Hopping
@@ -70,18 +71,19 @@ class _Reader:
             "every": Every,
             "listed": Listed,
             "zone": lambda name, transitions, offsets: Zone(name, tuple(transitions), tuple(offsets)),
-            LOCAL: lambda unit, each, name, digest: Local(unit, each, self.zone(name, digest), repeats=False),
+            LOCAL: lambda unit, each, name, digest, *shift: Local(unit, each, self.zone(name, digest), False, *shift),
             CLOCK: lambda unit, each, name, digest: Local(unit, each, self.zone(name, digest)),
             "cut": lambda sequences: Cut(map(self.read, sequences)),
             "hopping": Even,
             "stepped": lambda edges, *numbers: Stepped(self.read(edges), *numbers),
-            "cumulating": lambda periods, steps: Cumulating(self.read(periods), self.read(steps)),
+            "cumulating": lambda periods, steps, *closed: Cumulating(self.read(periods), self.read(steps), *closed),
             "tailed": lambda tails, ends, *numbers: Tailed(self.read(tails), self.read(ends), *numbers),
             "by_edges": lambda starts, ends: ByEdges(self.read(starts), self.read(ends)),
             "shared": lambda family, cut: OverSharedCut(self.read(family), self.read(cut)),
             "several": lambda members, cut: Several(tuple(map(self.read, members)), self.read(cut)),
-            "session": lambda gap, column, unit: SessionFamily(gap=gap, gap_column=column, unit=unit),
-            "sliding": lambda difference, unit, right: SlidingFamily(difference + unit, unit, 0, right),
+            "session": lambda gap, column, *more: SessionFamily(Every(1), Every(1, 1), gap, column, *more),
+            "sliding": lambda difference, unit, *more: SlidingFamily(difference + unit, unit, 0, False, *more),
+            "sliding back": lambda edges, *closed: CalendarSlidingFamily.of(Back.of(self.read(edges)), *closed),
             "counting": CountingFamily.of,
             "slices": lambda windows: SlicesOf(self.read(windows)),
         }
@@ -135,8 +137,9 @@ def windows_text(spec: Spec) -> str:
         "by_edges": _by_edges,
         "shared": lambda family, _: windows_text(family),
         "several": lambda members, _: ", ".join(map(windows_text, members)),
-        "session": lambda gap, column, unit: repr(Session(gap=gap, gap_column=column, unit=unit)),
-        "sliding": lambda difference, unit, right: repr(Sliding(difference, unit, right)),
+        "session": lambda gap, column, *more: repr(Session(gap, column, RECORD, *more)),
+        "sliding": lambda *values: repr(Sliding(*values)),
+        "sliding back": _back,
         "counting": lambda size, advance, *_: repr(Counting(size, advance)),
         "slices": lambda windows: f"slices of {windows_text(windows)}",
     }
@@ -164,7 +167,8 @@ def edges_text(spec: Spec) -> str:
         shift = values[1] % values[0]
         return f"every {show(values[0])}{f' from {show(shift)} on' if shift else ''}"
     if kind in _ZONED:
-        return f"every {show_units(*values[:2])} in {values[2]}"
+        shift = show_shift(*values[4:])
+        return f"every {show_units(*values[:2])} in {values[2]}{shift and f' from {shift} on'}"
     return f"at {_instants(spec)}"
 
 
@@ -181,25 +185,35 @@ def _length(edges: Spec, count: int, rest: int = 0) -> str:
     return show(values[0] * count + rest) if kind == "every" else f"{count} of the edges {edges_text(edges)}"
 
 
-def _call(function: str, size: str, edges: Spec, **more: str) -> str:
-    """Return a call with a size, other durations, and the offset or the zone of edges."""
-    offset = {"offset": show(edges[2])} if edges[0] == "every" and edges[2] else {}
+def _call(function: str, size: str, edges: Spec, *closed_right: bool, **more: str) -> str:
+    """Return a call with a size, other durations, the offset or the zone of edges, and `closed` if it is given."""
+    shift = show_shift(*edges[5:]) if edges[0] in _ZONED else show(edges[2]) if edges[0] == "every" and edges[2] else ""
+    offset = {"offset": shift} if shift else {}
     zone = {"zone": edges[3]} if edges[0] in _ZONED else {}
-    given = [repr(size), *(f"{name}={value!r}" for name, value in (more | offset | zone).items())]
+    closed = {"closed": "right"} if closed_right else {}
+    given = [repr(size), *(f"{name}={value!r}" for name, value in (more | offset | zone | closed).items())]
     return f"{function}({', '.join(given)})"
 
 
-def _stepped(edges: Spec, step: int, longest: int, *_: Any) -> str:
+def _stepped(edges: Spec, step: int, longest: int, _: int = 0, *closed: bool) -> str:
     size, advance = _length(edges, longest), _length(edges, step)
-    return _call("tumbling", size, edges) if step == longest else _call("hopping", size, edges, advance=advance)
+    if step == longest:
+        return _call("tumbling", size, edges, *closed)
+    return _call("hopping", size, edges, *closed, advance=advance)
 
 
-def _cumulating(periods: Spec, steps: Spec) -> str:
-    return _call("cumulating", _length(periods, 1), periods, step=_length(steps, 1))
+def _cumulating(periods: Spec, steps: Spec, *closed: bool) -> str:
+    return _call("cumulating", _length(periods, 1), periods, *closed, step=_length(steps, 1))
 
 
-def _tailed(tails: Spec, ends: Spec, whole: int, rest: int) -> str:
-    return _call("hopping", _length(tails, whole, rest), tails, advance=_length(ends, 1), tail=_length(tails, 1))
+def _tailed(tails: Spec, ends: Spec, whole: int, rest: int, *closed: bool) -> str:
+    lengths = {"advance": _length(ends, 1), "tail": _length(tails, 1)}
+    return _call("hopping", _length(tails, whole, rest), tails, *closed, **lengths)
+
+
+def _back(edges: Spec, *closed: str) -> str:
+    ends = {"closed": closed[0]} if closed else {}
+    return _call("sliding", _length(edges, 1), edges, **ends).replace(", ", ", right=False, ", 1)
 
 
 def _by_edges(starts: Spec, ends: Spec) -> str:

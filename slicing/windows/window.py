@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slicing.errors import Argument, CallText, InvalidValue, Remedy, Topic, check_flag, excerpt
+from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family, slice_of, windows_between, windows_of
+from slicing.windows.families.stepped import Stepped
+from slicing.windows.families.tailed import Tailed
 from slicing.windows.families.timed import by_edges as edges_family
 from slicing.windows.families.timed import cumulating_family, hopping_family, of_fixed_length, tailed_family
+from slicing.windows.time.closed import Closed, of_windows
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.time.edges import Edges
 from slicing.windows.time.instants import Instant, microseconds_of
@@ -121,25 +125,28 @@ class Window:
 class Hopping(Window):
     """Windows `[offset + i * advance, offset + i * advance + size)` for every integer i; all in microseconds.
 
-    Made by `hopping` and `tumbling`, which check their arguments. Its repr is the call that makes it.
+    With `closed_right` the ends are in the windows, and the starts are not. Made by `hopping` and `tumbling`, which
+    check their arguments. Its repr is the call that makes it.
     """
 
     size: int
     advance: int
     offset: int = 0
+    closed_right: bool = False
 
     @property
     def family(self) -> Even:
         """The windows in order, as ranges of slices."""
-        return Even(self.size, self.advance, self.offset)
+        return Even(self.size, self.advance, self.offset, self.closed_right)
 
     @property
     def stored(self) -> str:
         """The text of these windows in checkpoints, which is older than the option `gaps`."""
+        closed = ", closed='right'" if self.closed_right else ""
         if self.size == self.advance and not self.offset:
-            return f"tumbling({show(self.size)!r})"
+            return f"tumbling({show(self.size)!r}{closed})"
         offset = f", offset={show(self.offset)!r}" if self.offset else ""
-        return f"hopping({show(self.size)!r}, advance={show(self.advance)!r}{offset})"
+        return f"hopping({show(self.size)!r}, advance={show(self.advance)!r}{offset}{closed})"
 
     @property
     def written(self) -> CallText:
@@ -147,7 +154,8 @@ class Hopping(Window):
         advance = () if self.size == self.advance else (Argument("advance", show(self.advance)),)
         offset = (Argument("offset", show(self.offset)),) if self.offset else ()
         gaps = (Argument("gaps", True),) if self.advance > self.size else ()
-        return CallText(repr(self), (Argument("size", show(self.size)), *advance, *offset, *gaps))
+        closed = (Argument("closed", "right"),) if self.closed_right else ()
+        return CallText(repr(self), (Argument("size", show(self.size)), *advance, *offset, *gaps, *closed))
 
     def __repr__(self) -> str:
         return f"{self.stored[:-1]}, gaps=True)" if self.advance > self.size else self.stored
@@ -183,6 +191,7 @@ def hopping(
     gaps: bool = False,
     zone: str | None = None,
     tail: Duration | None = None,
+    closed: Closed = "left",
 ) -> Window:
     """Return windows of `size` that start every `advance`, shifted by `offset` from 1970, or by the clock of `zone`.
 
@@ -196,14 +205,34 @@ def hopping(
 
     In a zone, for example "Europe/Berlin" or "UTC", windows begin at midnight by its wall clock. `size` and `advance`
     are both in days or weeks (which begin on Mondays), or both in months, quarters or years, and `size` is a multiple
-    of `advance`. A window then has a fixed number of days, not of hours. Raises InvalidValue for other units, and for
-    `offset`.
+    of `advance`. A window then has a fixed number of days, not of hours. `offset` shifts them on the clock: days from
+    06:00, weeks from Sunday (`offset="-1 day"`), fiscal quarters (`offset="1 month"`); it is shorter than the advance.
+    An edge that the clock skips is the first instant after the gap, one that it shows twice the earlier instant. An
+    hour, and units that divide it, have an edge at both: a day of 25 hours has 25 hours, as with `date_trunc`. A day
+    that a zone skipped has no window. The rules of the zone are read here and sent to the workers. Raises InvalidValue
+    for other units.
 
     With `tail`, windows have a coarse start: the window that ends at `offset + i * advance` begins at the last multiple
     of `tail` (plus `offset`) at or before its end minus `size`. Its length is between `size` and `size + tail`. State
     per key is at most size / tail + tail / advance + 1 partials, instead of size / advance. `tail` is a multiple of
     `advance` and not longer than `size`. In a zone, windows begin at an edge of its calendar, `size` before the edge at
-    or before their end; `advance` may then be in clock units. Raises InvalidValue for other tails, and for `gaps`.
+    or before their end; `size` is then a multiple of `tail`, and `advance` may be in clock units. If the clock skips a
+    whole tail, they begin at the last edge before their end. Raises InvalidValue for other tails, and for `gaps`.
+
+    When watermark and grace have passed an edge of `tail`, the slices before it are merged into one per tail: at most 8
+    in a micro-batch, or twice the new slices if these are more; with long tails from one micro-batch later on. A late
+    record of a merged slice is a partial of its own until the next merge, which adds it. Floats have the same bits on a
+    stream and on bounded input, unless several windows of a call begin at different edges. With `ordered=True` and in
+    `process` slices are not merged. Slices stay merged after windows with a tail are removed; windows that are added
+    begin where none is merged. A close with an edge of `tail` costs as much as one of size / tail slices, any other
+    reads two partials and writes one.
+
+    On a stream the edges of windows are at least a millisecond apart, since the watermark counts milliseconds.
+
+    With `closed="right"` a record at the end of a window is in it, and one at its start is not: (start, end]. `window`
+    has the same start and end. A window closes when the watermark has passed its end. Then, as with `grace`, `window`
+    carries no watermark for Spark, which would drop the row: windows over these rows need a watermark of their own. All
+    windows of a call have the same `closed`; live changes keep it; `serve`, `at` and tables of partials refuse "right".
 
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')
@@ -213,15 +242,19 @@ def hopping(
     [(0, 5000000), (2000000, 6000000)]
     """
     check_flag(gaps, "`gaps` says whether there may be gaps between windows")
+    closed_right = of_windows(closed)
     if tail is not None:
-        return _with_tail(size, advance, offset, gaps, zone, tail)
+        return _with_tail(size, advance, offset, gaps, zone, tail, closed_right)
     if zone is not None:
-        return _timed(hopping_family(size, advance, offset, zone), "hopping", size=size, advance=advance, zone=zone)
+        family = hopping_family(size, advance, offset, zone)
+        given = {"size": size, "advance": advance, "offset": _given(offset), "zone": zone}
+        return _timed(family, "hopping", closed_right, **given)
     of_fixed_length(size=size, advance=advance)
     window = Hopping(
         microseconds(size, "size"),
         microseconds(advance, "advance"),
         0 if isinstance(offset, int) and offset == 0 else microseconds(offset, "offset"),  # type: ignore[arg-type]
+        closed_right,
     )
     if window.size <= 0:
         raise InvalidValue(f"`size` must be positive; got {excerpt(size)}.")
@@ -232,7 +265,7 @@ def hopping(
             ".",
         )
     if window.advance > window.size and not gaps:
-        swapped = Hopping(window.advance, window.size, window.offset % window.size)
+        swapped = Hopping(window.advance, window.size, window.offset % window.size, closed_right)
         raise InvalidValue(
             "`advance` must not be longer than `size`, or records between the windows are in none; got ",
             Argument("size", size),
@@ -256,7 +289,13 @@ def hopping(
 
 
 def _with_tail(
-    size: Duration, advance: Duration, offset: Duration | int, gaps: bool, zone: str | None, tail: Duration
+    size: Duration,
+    advance: Duration,
+    offset: Duration | int,
+    gaps: bool,
+    zone: str | None,
+    tail: Duration,
+    closed_right: bool,
 ) -> Timed:
     if gaps:
         raise InvalidValue(
@@ -267,32 +306,44 @@ def _with_tail(
             ". Leave it out.",
         )
     family = tailed_family(size, advance, tail, offset, zone)
-    shift = None if isinstance(offset, int) and offset == 0 else offset
-    return _timed(family, "hopping", size=size, advance=advance, tail=tail, offset=shift, zone=zone)
+    given = {"size": size, "advance": advance, "tail": tail, "offset": _given(offset), "zone": zone}
+    return _timed(family, "hopping", closed_right, **given)
 
 
-def tumbling(size: Duration, *, offset: Duration | int = 0, zone: str | None = None) -> Window:
+def tumbling(size: Duration, *, offset: Duration | int = 0, zone: str | None = None, closed: Closed = "left") -> Window:
     """Return windows of `size` that do not overlap: `hopping(size, advance=size)`.
 
-    In a zone: days, weeks, months, quarters or years by its wall clock, or clock units that divide the day. Cost: one
-    slice and no combine per window. Raises InvalidValue and InvalidType as `hopping`.
+    In a zone: days, weeks, months, quarters or years by its wall clock, or clock units that divide the day. `closed` is
+    as of `hopping`. Cost: one slice and no combine per window. Raises InvalidValue and InvalidType as `hopping`.
 
     >>> tumbling("1 minute").windows_of(90_000_000)
     [(60000000, 120000000)]
 
     >>> print(tumbling("1 month", zone="Europe/Berlin"))
     tumbling('1 month', zone='Europe/Berlin')
+
+    >>> tumbling("1 minute", closed="right").windows_of(120_000_000)
+    [(60000000, 120000000)]
     """
     if zone is not None:
-        return _timed(hopping_family(size, size, offset, zone), "tumbling", size=size, zone=zone)
-    return hopping(size, size, offset=offset)
+        family = hopping_family(size, size, offset, zone)
+        return _timed(family, "tumbling", of_windows(closed), size=size, offset=_given(offset), zone=zone)
+    return hopping(size, size, offset=offset, closed=closed)
 
 
-def cumulating(size: Duration, step: Duration, *, offset: Duration | int = 0, zone: str | None = None) -> Window:
+def cumulating(
+    size: Duration,
+    step: Duration,
+    *,
+    offset: Duration | int = 0,
+    zone: str | None = None,
+    closed: Closed = "left",
+) -> Window:
     """Return windows that begin every `size` and end at each `step` after that: the day up to now, at every minute.
 
     `[k * size, k * size + i * step)` for i = 1 .. size / step, shifted by `offset`, or by the wall clock of `zone`. A
-    window fires at each step at which its key has a record since it began. Cost per window and key: one combine.
+    window fires at each step at which its key has a record since it began. `closed` is as of `hopping`. Cost per window
+    and key: one combine.
     Raises InvalidValue unless `size` is a multiple of `step`, in a zone unless every edge of `size` is one of `step`;
     InvalidType for a number without a unit.
 
@@ -302,18 +353,18 @@ def cumulating(size: Duration, step: Duration, *, offset: Duration | int = 0, zo
     [(0, 2000000), (0, 3000000)]
     """
     family = cumulating_family(size, step, offset, zone)
-    shift = None if isinstance(offset, int) and offset == 0 else offset
-    return _timed(family, "cumulating", size=size, step=step, offset=shift, zone=zone)
+    return _timed(family, "cumulating", of_windows(closed), size=size, step=step, offset=_given(offset), zone=zone)
 
 
 def by_edges(starts: Edges | Iterable[Instant], ends: Edges | Iterable[Instant]) -> Window:
     """Return windows with custom edges: window i is `[starts(i), ends(i))`.
 
     Each is a list of instants (datetimes or ISO text, with a zone, or microseconds since 1970), or an object with
-    `edge(number)`, `count(instant)` and `spec()`, see `windows.time.edges.Edges`. Edges are checked here: they
-    must not step back, and arrays must give the same results as integers. Windows may overlap and leave gaps. Cost: a
-    slice between any two edges; a window is assembled from its slices when it closes. Raises InvalidValue, InvalidType,
-    FunctionFailed.
+    three methods: `edge(number)` returns the instant of an edge, `count(instant)` the number of the last edge at or
+    before it, both of an int or an int64 array, and `spec()` a list of plain JSON data that identifies the rule and
+    starts with a name of its own. Edges are checked here: they must not step back, and arrays must give the same
+    results as integers. Windows may overlap and leave gaps; they share no combines. Cost: a slice between any two
+    edges; a window is assembled from its slices when it closes. Raises InvalidValue, InvalidType, FunctionFailed.
 
     >>> by_edges([0, 10], [5, 20]).windows_of(12)
     [(10, 20)]
@@ -331,8 +382,16 @@ def _shown(edges: Edges | Sequence[int]) -> str:
     return f"{len(edges)} instants" if isinstance(edges, Sequence) else type(edges).__name__
 
 
-def _timed(family: Family, function: str, **given: Duration | int | None) -> Timed:
+def _given(offset: Duration | int) -> Duration | int | None:
+    return None if isinstance(offset, int) and offset == 0 else offset
+
+
+def _timed(
+    family: Stepped | Tailed | Cumulating, function: str, closed_right: bool, **given: Duration | int | None
+) -> Timed:
     """Return the windows of a family with the call that made them: `size`, then options; None for omitted ones."""
+    if closed_right:
+        family, given = replace(family, closed_right=True), given | {"closed": "right"}
     size, *options = (Argument(name, _text(value)) for name, value in given.items() if value is not None)
     return Timed(family, f"{function}({', '.join([repr(size.value), *map(str, options)])})", (size, *options))
 

@@ -560,10 +560,10 @@ def test_remedies_are_those_of_the_command_line(spark, capsys):
             "told apart. Leave one out.",
         ),
         (lambda: hopping("1 month", "1 day"), 'Write for example --zone "Europe/Berlin" or --zone "UTC".'),
-        (lambda: hopping("1 month", "1 day", zone="UTC"), '"7 days" with --advance "1 day".'),
+        (lambda: hopping("1 month", "1 day", zone="UTC"), 'that move by minutes or hours have a --tail "1 day".'),
         (
-            lambda: hopping("1 day", "1 day", offset="1 hour", zone="UTC"),
-            'got --offset "1 hour". Leave out one of them.',
+            lambda: hopping("1 day", "1 day", offset="2 days", zone="UTC"),
+            '`advance`, 1 day; got --offset "2 days". Take the rest of it.',
         ),
         (lambda: session("7 moons"), "Known are microsecond, millisecond, second, minute, hour, day, week."),
     ],

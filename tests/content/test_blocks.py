@@ -16,10 +16,9 @@ from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernel import locating
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
-from slicing.assembly.ranges.merging import by_code
 from slicing.assembly.results import Windows, show_window
 from slicing.content import folding, sizes
-from slicing.content.block import concat, empty, encode_keys, encode_sorted, order
+from slicing.content.block import argsorted, concat, empty, encode_keys, encode_sorted, order
 from slicing.content.codec import decode, decode_text, encode, encode_text
 from slicing.content.folding import fold, from_records, regroup
 from slicing.engines.eager.bucket import all_windows
@@ -619,9 +618,14 @@ def test_no_memory_is_nobodys_fault(name, columns):
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("most", [0, 255, 256, 65_535, 65_536, 1 << 20, 1 << 33])
-def test_rows_are_sorted_by_code_of_any_width_and_keep_their_order(most):
-    codes = np.random.default_rng(most).integers(0, most, 2_000, endpoint=True)
-    codes = np.append(codes, [most, 0, most])
-    assert by_code(codes).tolist() == sorted(range(len(codes)), key=codes.__getitem__)
-    assert by_code(codes[:0]).tolist() == []
+@pytest.mark.parametrize("least", [0, -7, -(1 << 62)])
+@pytest.mark.parametrize("most", [0, 255, 256, 65_535, 65_536, 1 << 20, 1 << 33, 1 << 62])
+def test_rows_are_sorted_by_integers_of_any_width_and_keep_their_order(least, most):
+    values = np.random.default_rng(most).integers(least, least + most, 2_000, endpoint=True)
+    for each in (np.append(values, [least + most, least, least + most]), np.sort(values), values[:1], values[:0]):
+        assert argsorted(each).tolist() == sorted(range(len(each)), key=each.__getitem__)
+
+
+def test_narrow_integers_are_sorted_as_others():
+    for values in (np.array([2_000_000_000, -1, 2_000_000_000, 5], np.int32), np.array([127, -128, 127, 5], np.int8)):
+        assert argsorted(values).tolist() == [1, 3, 0, 2]

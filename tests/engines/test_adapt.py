@@ -289,7 +289,7 @@ def test_without_adapt_all_changes_are_listed():
     with pytest.raises(StateMismatch) as raised:
         new.bucket(begun(old))
     assert str(raised.value) == (
-        'Add `.adapt("allow")` to go on, change the query back, or start with a new checkpoint: it was written by '
+        'Add `.adapt("allow")` to continue, change the query back, or start with a new checkpoint: it was written by '
         "another query. Different: hopping('20 seconds', advance='1 second') is new: emitted from the first window on "
         "that holds all its records; hopping('5 seconds', advance='1 second') is gone: no longer emitted, also those "
         "that are open; "
@@ -504,6 +504,14 @@ def test_functions_of_the_same_columns_come_and_go_if_their_code_is_known(monkey
 
 
 # Tables, and checkpoints of format 7.
+
+
+@pytest.mark.parametrize("size", ["5 seconds", "20 seconds"])
+def test_windows_that_hold_their_other_end_are_refused(size):
+    new = Query([hopping(size, "1 second", closed="right")], ["rows"])
+    found = changes_of([Header.from_text(begun(Query([FIVE], ["rows"])).text)], new.fingerprint)
+    assert not found.allowed
+    assert "`closed` decides in which slices records at edges are" in repr(found)
 
 
 def test_changes_print_as_a_table():

@@ -236,3 +236,19 @@ def test_chains_find_what_they_are_for():
         seen += run(random.Random(f"seen {kind}"), kind, PARTIALS, "close", 24)
     wanted = ("changed", "refused", "null", "looked up", "looked up, other", "whole", "not whole", "final", "loaded")
     assert min(seen[each] for each in wanted) > 1, seen
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_added_windows_fire_at_their_end_for_the_slices_that_were_retained(final):
+    """Slices from before the windows that were open, which no trigger has counted since."""
+    short, long = Even.of(5, 5), Even.of(20, 5)
+    trigger = early(on_time=True, late=True, final=final)
+    made = Scenario(short, trigger, 5 * MS, results=("sum",), retain=40 * MS, adapts=True)
+    made.step([(1 * MS, 1, 7)], 0, 0)
+    made.step([(13 * MS, 2, 5)], 12, 0)
+    made.step([], 12, 0)
+    made.change(kind=several(short, long))
+    rows = made.step([], 21, 0)
+    assert rows["on_time", 1, 1, 0, 20 * MS][0][1] == 7
+    made.step([(6 * MS, 1, 2)], 22, 0)
+    made.drain()

@@ -2,9 +2,11 @@
 
 import math
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from oracle import CASES, assert_right, block_of, cases, results, seeds, shape_of
@@ -24,6 +26,7 @@ from slicing.spark.spine import ShipSpine
 from slicing.stages import preaggregate
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.support_of import support_of
+from slicing.windows.lookback import frame as span_of
 from slicing.windows.lookback import lookbacks
 
 KEYS = [None, 0, 1, 2, 3, 7]
@@ -42,7 +45,7 @@ def world(seed):
     return records, asked + asked[:5], lengths
 
 
-def found(shape, block, asked, parts=1):
+def found(shape, block, asked, parts=1, since=None):
     """What each instant is answered, by its position and length: records, then results; None where there is none."""
     batches = [asked[part::parts] for part in range(parts)]
     given = [
@@ -53,7 +56,7 @@ def found(shape, block, asked, parts=1):
         for each in batches
     ]
     answers = {}
-    for number, some in features(shape, block, given):
+    for number, some in features(shape, block, given, since):
         frames = [some.windows, *some.windows.aligned]
         for at, row in enumerate(some.rows.tolist()):
             place = number + row * parts
@@ -99,6 +102,136 @@ def test_features_are_those_of_the_raw_records(seed, monkeypatch):
     got = found(shape, block, asked, parts=1 + seed % 3)
     assert {place for place in got if got[place] == 0} == counts.keys()
     assert_right({place: row for place, row in got.items() if row != 0}, held, used)
+
+
+@pytest.mark.parametrize("seed", seeds(6, 60))
+def test_only_what_was_known_counts(seed, monkeypatch):
+    """Two times of each record at once, in any order; text joined in the order of time tells it."""
+    choice = random.Random(f"known {seed}")
+    records, asked, lengths = world(seed)
+    monkeypatch.setattr(engine, "ASSEMBLY_BYTES", choice.choice([1, 5_000, 64 << 20]))
+    later = choice.choice([0, 5, 100, 10**6, 10**15])
+    created = [time + choice.choice([0, 0, choice.randint(-later, later), later]) for time, *_ in records]
+    windows = lookbacks(None, {f"l{length}": timedelta(microseconds=length) for length in lengths}, seed % 2 == 1)
+    used = cases(*(CASES if seed % 3 else ("joined", "sum", "most")))
+    shape = shape_of(windows.family, used)
+    every = sorted(zip(records, created, strict=True), key=lambda each: (each[0][0], each[1]))
+    block, since = with_knowledge(shape, used, every)
+    held, counts = {}, {}
+    for place, (time, key) in enumerate(asked):
+        for number, length in enumerate(lengths):
+            values = [
+                v
+                for (at, k, v), known in every
+                if time is not None and k == key and time - length <= at < time + seed % 2 and known <= time
+            ]
+            (held if values else counts)[place, number] = values
+    got = found(shape, block, asked, parts=1 + seed % 3, since=since)
+    assert {place for place in got if got[place] == 0} == counts.keys()
+    assert_right({place: row for place, row in got.items() if row != 0}, held, used)
+
+
+def with_knowledge(shape, used, every):
+    """The rows of records ((time, key, value), known), and since when those of each name of the rows are known."""
+    if not every:
+        return empty(shape), np.zeros(0, np.int64)
+    pairs = list(dict.fromkeys((key, at) for (_, key, _), at in every))
+    code = {pair: number for number, pair in enumerate(pairs)}
+    block = block_of(shape, used, [(time, code[key, at], value) for (time, key, value), at in every])
+    named = [pairs[number] for number in block.names["k0"].to_pylist()]
+    names = pa.table([pa.array([key for key, _ in named], pa.int64())], shape.key_schema)
+    return replace(block, names=names), np.array([at for _, at in named])
+
+
+CLOSED = {"left": (0, 0), "right": (1, 1), "both": (0, 1), "none": (1, 0)}
+"""How far the ends of a frame move if they are written as [a, b), in microseconds."""
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize("seed", seeds(3, 30))
+def test_frames_are_those_of_the_raw_records(seed, closed, monkeypatch):
+    records, asked, lengths = world(seed)
+    monkeypatch.setattr(engine, "ASSEMBLY_BYTES", random.Random(seed).choice([1, 5_000, 64 << 20]))
+    long, short = max(lengths) + 7, min(lengths) + 1
+    ends = {
+        "gap": (-long - short, -short),
+        "around": (-long, short),
+        "ahead": (0, long),
+        "later": (short, long + short),
+    }
+    ends["back"] = (-long, 0)
+    frames = {
+        name: span_of(*(timedelta(microseconds=end) for end in each)) if each[1] else timedelta(microseconds=-each[0])
+        for name, each in ends.items()
+    }
+    windows = lookbacks(None, frames, False, closed)
+    used = cases(*CASES)
+    shape = shape_of(windows.family, used)
+    held, counts = {}, {}
+    for place, (time, key) in enumerate(asked):
+        for number, (low, high) in enumerate(ends.values()):
+            ordered = sorted(records, key=lambda record: record[0])
+            start, stop = (
+                (0, 0)
+                if time is None
+                else (time + each for each in map(sum, zip((low, high), CLOSED[closed], strict=True)))
+            )
+            values = [v for at, k, v in ordered if time is not None and k == key and start <= at < stop]
+            (held if values else counts)[place, number] = values
+    got = found(shape, block_of(shape, used, records) if records else empty(shape), asked, parts=1 + seed % 3)
+    assert {place for place in got if got[place] == 0} == counts.keys()
+    assert_right({place: row for place, row in got.items() if row != 0}, held, used)
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_ends_are_those_of_pandas(closed):
+    choice, theirs = random.Random(closed), closed.replace("none", "neither")
+    times = sorted({choice.randrange(200) for _ in range(120)})
+    values = [choice.randrange(-9, 9) for _ in times]
+    series = pd.Series(values, pd.to_datetime(times, unit="s"))
+    used = cases("sum")
+    seconds = [time * 10**6 for time in times]
+    for windows, wanted in (
+        (lookbacks("10 seconds", {}, False, closed), series.rolling("10s", closed=theirs)),
+        (
+            lookbacks(span_of("-5 seconds", "5 seconds"), {}, False, closed),
+            series.rolling("10s", closed=theirs, center=True),
+        ),
+    ):
+        shape = shape_of(windows.family, used)
+        block = block_of(shape, used, [(time, 1, value) for time, value in zip(seconds, values, strict=True)])
+        got = found(shape, block, [(time, 1) for time in seconds])
+        assert [row[1] if row else 0 for row in got.values()] == wanted.sum().fillna(0).astype(int).tolist()
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_months_back_are_those_of_pandas(closed):
+    """Many times are in the last days of months, where starts go back from day to day; clock time elapses."""
+    choice = random.Random(closed)
+    ends = pd.date_range("2023-11-01", "2024-06-01", freq="MS", tz="Europe/Berlin")
+    times = [choice.choice(ends) + pd.Timedelta(hours=choice.randrange(-90, 40)) for _ in range(300)]
+    # Whole months and weeks before a record, there is another one at times.
+    times += [time + pd.DateOffset(**choice.choice([{"months": 1}, {"weeks": 1}])) for time in times[:40]]
+    times = [time for time in times if time.hour > 3]  # not where pandas has to be told about changes of the clock
+    used = cases("sum")
+    lengths = {"month": {"months": 1}, "week": {"weeks": 1}, "hours": {"hours": 30}}
+    named = {"month": "1 month", "week": "7 days", "hours": "30 hours"}
+    windows = lookbacks(None, named, False, closed, "Europe/Berlin")
+    shape = shape_of(windows.family, used)
+    records = [(time.value // 1000, choice.randrange(2), choice.randrange(-9, 9)) for time in times]
+    keys = pa.table([pa.array([key for _, key, _ in records])], shape.key_schema)
+    asked = Instants(pa.array([time for time, *_ in records], pa.int64()), keys)
+    after, until = CLOSED[closed]
+    for _, answers in features(shape, block_of(shape, used, records), [asked]):
+        frames = [answers.windows, *answers.windows.aligned]
+        for row, place in enumerate(answers.rows.tolist()):
+            time, key, _ = records[place]
+            for windows, back in zip(frames, lengths.values(), strict=True):
+                start = (times[place] - pd.DateOffset(**back)).value // 1000 + after
+                held = [value for at, k, value in records if k == key and start <= at < time + until]
+                one = windows.take(np.array([row]))  # as many windows have the same start
+                assert (one.windows.tolist(), one.records.tolist()) == ([start], [len(held)])
+                assert not held or list(results(shape, [one]).values()) == [[len(held), sum(held)]]
 
 
 @pytest.mark.parametrize("inclusive", [False, True])
@@ -220,7 +353,9 @@ def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monk
         for row in each.to_pylist()
     ]
     rows.sort(key=lambda row: (row["bucket"], row["partition"], row["part"]))
-    answered = pa.Table.from_batches(list(Answer(chosen, 1, 1)(pa.Table.from_pylist(rows).to_batches(7)))).to_pylist()
+    answered = pa.Table.from_batches(
+        list(Answer(chosen, 1, 1, shape)(pa.Table.from_pylist(rows).to_batches(7)))
+    ).to_pylist()
     assert sorted(row["v0"] for row in answered) == list(range(len(asked))), "each row once"
     for row in answered:
         at, key = asked[row["v0"]]
@@ -240,7 +375,7 @@ def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monk
         ("0 seconds", {}, False, InvalidValue, "`length` must be positive; got '0 seconds'"),
         (None, {"day": "-1 day"}, False, InvalidValue, "`day` must be positive; got '-1 day'"),
         (None, {"day": 24}, False, InvalidType, "`day`: a duration needs a unit; got 24"),
-        (None, {"month": "1 month"}, False, InvalidValue, "months, quarters and years have no fixed length"),
+        (None, {"month": "1 month"}, False, InvalidValue, "`month`: months, .* need a zone.* zone=.UTC."),
         (timedelta(days=999_999_999), {}, False, InvalidValue, "at most 36,000 years"),
         ("1 hour", {}, "yes", InvalidType, "`inclusive` says whether .* got 'yes'"),
     ],
@@ -248,6 +383,39 @@ def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monk
 def test_lengths_that_are_none(length, named, inclusive, kind, rule):
     with pytest.raises(kind, match=rule):
         lookbacks(length, named, inclusive)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "rule"),
+    [
+        (lambda: span_of("1 day", "-3 days"), InvalidValue, "a frame ends after it begins; got '1 day' and '-3 days'"),
+        (lambda: span_of("3 days", "1 day"), InvalidValue, 'are negative: `frame."-3 days", "-1 day".`'),
+        (lambda: span_of(3, "1 day"), InvalidType, "`start`: a duration needs a unit; got 3"),
+        (lambda: lookbacks("1 hour", {}, False, "middle"), InvalidValue, "`closed` is one of left, right, both, none"),
+        (lambda: lookbacks("1 hour", {}, True, "left"), InvalidValue, '`inclusive=True` is `closed="both"`'),
+        (lambda: lookbacks("1 microsecond", {}, False, "none"), InvalidValue, "holds no instant; got '1 microsecond'"),
+    ],
+)
+def test_frames_that_are_none(call, kind, rule):
+    with pytest.raises(kind, match=rule):
+        call()
+
+
+def test_frames_print_as_their_call():
+    around = lookbacks(None, {"a": span_of("-1 hour", "1 hour"), "b": "1 day"}, False, "right")
+    assert repr(around) == "features_at(a=frame('-1 hour', '1 hour'), b='1 day', closed='right')"
+    assert lookbacks(span_of("-3 days", "-1 day"), {}, False).calls == ["frame('-3 days', '-1 day')"]
+    months = lookbacks(None, {"quarter": "1 quarter", "hour": "1 hour", "week": "7 days"}, True, zone="UTC")
+    assert repr(months) == ("features_at(quarter='3 months', hour='1 hour', week='7 days', inclusive=True, zone='UTC')")
+    assert lookbacks("2 months", {}, False, zone="UTC").calls == ["2 months"]
+
+
+def test_clock_time_beside_days_of_a_zone_prints_in_hours():
+    given = {"fixed": "24 hours", "day": "1 day", "week": "168 hours"}
+    windows = lookbacks(None, given, False, zone="Europe/Berlin")
+    assert repr(windows) == "features_at(fixed='24 hours', day='1 day', week='168 hours', zone='Europe/Berlin')"
+    printed = eval(repr(windows), {"features_at": lambda zone, **lengths: lookbacks(None, lengths, False, zone=zone)})
+    assert printed == windows != lookbacks(None, given | {"fixed": "1 day"}, False, zone="Europe/Berlin")
 
 
 def test_a_window_ends_before_its_instant_or_with_it():

@@ -12,7 +12,7 @@ from test_catalogue_spark import ALL, asked, differences
 from test_more_combinators_spark import prepared, rows
 
 import combinators as C
-from slicing import Aggregate, InvalidType, InvalidValue, group_by
+from slicing import Aggregate, InvalidType, InvalidValue, group_by, sliding
 
 LENGTHS = {"short": "90 seconds", "day": "1 day"}
 ROWS = (*EXACT, "label")
@@ -124,6 +124,54 @@ def test_features_are_those_of_over_range_on_the_union(spark):
             assert theirs.count() == 1000
 
 
+@pytest.mark.parametrize("buckets", [1, 4])
+def test_only_what_was_known_is_that_of_a_join(spark, buckets):
+    """Records that became known later, before their time, at the instant asked for, or never."""
+    records = spark.sql(
+        """
+        select if(id % 6 = 5, null, id % 6) as k, timestamp_micros(id * 7919 % 997 * 1000000) as ts, id % 101 as n,
+            if(id % 11 = 3, null, timestamp_micros((id * 7919 % 997 + id * 31 % 97 - 20) * 1000000)) as created
+        from range(1500)
+        """
+    )
+    at = "timestamp_micros(id * 523 % 1009 * 1000000) as at"
+    spine = spark.sql(f"select if(id % 7 = 6, null, id % 7) as k, {at}, id from range(400)")
+    grouped = group_by(records, "k").features_at(
+        spine, minute="1 minute", long="10 minutes", time="ts", spine_time="at", known="created"
+    )
+    found = grouped.buckets(buckets).aggregate(records=C.count(), total=C.sum("n"), most=C.max("n"), newest=C.last("n"))
+    assert found.columns[:3] == ["k", "at", "id"]
+    of = records.withColumnRenamed("k", "of")
+    for name, seconds in (("minute", 60), ("long", 600)):
+        held = F.expr(f"ts >= at - interval {seconds} seconds and ts < at and created <= at")
+        pairs = spine.join(of, F.col("k").eqNullSafe(F.col("of")) & held, "left").groupBy("id")
+        wanted = pairs.agg(
+            F.expr("nullif(count(ts), 0)"), F.sum("n"), F.max("n"), F.expr("max_by(n, struct(ts, -n))")
+        ).collect()
+        ours = found.select("id", *(f"{each}_{name}" for each in ("records", "total", "most", "newest"))).collect()
+        assert sorted(map(tuple, ours)) == sorted(map(tuple, wanted))
+        assert sum(row[1] is None for row in wanted) < 300
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "rule"),
+    [
+        ({"known": "n"}, InvalidType, "column of the type of times, timestamp; `n` is bigint"),
+        ({"known": "craeted"}, InvalidValue, "craeted"),
+        ({"known": 3}, InvalidType, "`known` is the name of a column; got 3"),
+        ({"keys": ()}, InvalidValue, "`known` needs records with keys; got `created` and no keys"),
+    ],
+)
+def test_knowledge_that_is_none(spark, change, kind, rule):
+    records = spark.sql("select 1 as k, timestamp'2024-05-01' as ts, 1L as n, timestamp'2024-05-01' as created")
+    given = {"keys": ("k",), "known": "created"} | change
+    keys = given.pop("keys")
+    with pytest.raises(kind, match=rule):
+        group_by(records, *keys).features_at(records.select("k", "ts"), "1 day", time="ts", **given).plan(
+            count=C.count()
+        )
+
+
 @pytest.mark.versions
 def test_columns_of_a_spine_come_back_as_they_were(zone):
     """Of any type, under any name; keys that are structs, floats and null; times without a zone."""
@@ -148,6 +196,27 @@ def test_columns_of_a_spine_come_back_as_they_were(zone):
     for number, row in after.items():
         assert [repr(row[name]) for name in spine.columns] == [repr(before[number][name]) for name in spine.columns]
         assert row["newest"] == (None if number % 5 == 4 else number)
+
+
+def test_a_month_back_is_that_of_spark(spark):
+    """Most records are in the last days of months; Spark goes by the zone of its session.
+
+    Of a join, as `OVER (... RANGE ...)` of Spark never takes a row again that a window before had left.
+    """
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    shift = "make_dt_interval(cast(id * 17 % 23 * 30.4 as int) - cast(id % 5 as int), cast(id * 7 % 24 as int))"
+    records = spark.sql(f"select id % 3 as k, timestamp'2024-01-31 10:00:00' + {shift} as ts, id as n from range(400)")
+    records.createOrReplaceTempView("of_months")
+    held = "a.k = b.k and b.ts between a.ts - interval '1' month and a.ts"
+    of = f"of_months a join of_months b on {held} group by a.k, a.ts, a.n"
+    theirs = spark.sql(f"select a.k, a.ts, a.n, sum(b.n) as total, count(*) as records from {of}")
+    grouped = group_by(records, "k").features_at(records, "1 month", time="ts", inclusive=True, zone=zone)
+    ours = grouped.aggregate(total=C.sum("n"), records=C.count())
+    assert sorted(map(tuple, ours.collect())) == sorted(map(tuple, theirs.collect()))
+    windows = group_by(records, "k").window(sliding("1 month", right=False, zone=zone), time="ts")
+    slid = windows.aggregate(total=C.sum("n"), records=C.count())
+    ends = slid.select("k", (F.col("window.end") - F.expr("interval 1 microsecond")).alias("ts"), "total", "records")
+    assert sorted(map(tuple, ends.collect())) == sorted(map(tuple, theirs.drop("n").distinct().collect()))
 
 
 def test_without_records_or_labels(spark):
@@ -253,3 +322,7 @@ def test_a_plan_says_what_is_shuffled_and_joined(spark):
     assert "features_at(short='90 seconds', day='1 day') on bounded input" in text
     assert "a partial for each key and microsecond with records" in text
     assert "fields of total" in text
+    known = group_by(frame, "world").features_at(frame, "1 day", time="ts", known="ts").plan(records=C.count())
+    assert known.combines(0) == "log2(m) combines, 2 log2(m) at worst"
+    assert "features_at('1 day', known='ts') on bounded input" in str(known)
+    assert "microsecond with records, and instant of knowledge" in str(known)

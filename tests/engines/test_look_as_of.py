@@ -19,7 +19,7 @@ from slicing.engines.sliced import merging
 from slicing.stages.flat import physical
 from slicing.stages.looking import KNOWN
 from slicing.stages.looking_as_of import AT, FlatAsOf, LookUpAsOf
-from slicing.windows.as_of import WindowsAsOf, held_now, span
+from slicing.windows.as_of import WindowsAsOf, held_now
 
 LONG = "hopping with a tail"
 EVERY = [
@@ -44,7 +44,7 @@ def asked(line, at, look):
     """Rows by key: the instant, from when on records are known, and for each window its start and its results."""
     families, plan = held_now(line.window), line.execution_plan
     names = tuple(f"w{number}" for number in range(len(families)))
-    window = WindowsAsOf(tuple(map(span, families)), names, False, tuple(families))
+    window = WindowsAsOf((), names, of=tuple(families))
     shape = plan.shape.over(window.family)
     kinds = [physical(field.kind) for kernel in shape.kernels for field in kernel.results]
     flat = FlatAsOf(("bigint",), (*kinds * len(names),), None, False, False, False, False, False, False, len(names))

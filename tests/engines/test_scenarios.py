@@ -36,6 +36,7 @@ TRIGGERS = {
     "change, drained": on_change(drained=True),
     "early by clock": early(every="20 milliseconds"),
     "early by count": early(records=3),
+    "on time, late": early(on_time=True, late=True),
 }
 
 
@@ -126,7 +127,9 @@ def in_turns(every):
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("some", [range(1), pytest.param(range(1, 40), marks=pytest.mark.long)], ids=["one", "more"])
+@pytest.mark.parametrize(
+    "some", [range(1), pytest.param(range(1, 40), marks=pytest.mark.long)], ids=["first_seed", "more_seeds"]
+)
 @pytest.mark.parametrize(("kind", "content", "trigger"), list(in_turns(3)))
 def test_rows_are_those_of_the_definition(kind, content, trigger, some, monkeypatch):
     """Of one seed, or of many: a test for each seed would be 20,000 to collect."""

@@ -15,6 +15,7 @@ from slicing import group_by, tumbling
 from slicing.engines.sessions.bucket import all_sessions
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.ledgers import SessionPlan
+from slicing.options import Options
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
 from slicing.state.format.fingerprint import fingerprint_of
@@ -180,6 +181,8 @@ def test_another_gap_is_another_state():
         StateMismatch, match=r"session\('20 milliseconds'\) is new.*session\('10 milliseconds'\) is gone"
     ):
         opened(session("20 milliseconds")).bucket()
+    with pytest.raises(StateMismatch, match=r"session\('10 milliseconds', longest='1 second'\) is new"):
+        opened(session("10 milliseconds", longest="1 second")).bucket()
 
 
 def test_calls_are_shown_and_checked():
@@ -187,6 +190,7 @@ def test_calls_are_shown_and_checked():
     assert repr(session(gap_column="g", late_by="session")) == "session(gap_column='g', late_by='session')"
     assert repr(session("1 hour", unit="1 millisecond")) == "session('1 hour', unit='1 millisecond')"
     assert session("1 hour") == session("60 minutes")
+    assert repr(session("1 hour", longest="90 minutes")) == "session('1 hour', longest='90 minutes')"
     for error, words, call in [
         (InvalidValue, "either `gap` or `gap_column`", lambda: session()),
         (InvalidValue, "either `gap` or `gap_column`", lambda: session("1 hour", gap_column="g")),
@@ -195,6 +199,9 @@ def test_calls_are_shown_and_checked():
         (InvalidValue, "must be shorter than", lambda: session("99999999 weeks")),
         (InvalidValue, "`late_by` takes record, session; got 'key'", lambda: session("1 hour", late_by="key")),
         (InvalidValue, "`unit` must be whole milliseconds", lambda: session("1 hour", unit="1 microsecond")),
+        (InvalidValue, "`longest` must be positive; got '0 s'", lambda: session("1 hour", longest="0 s")),
+        (InvalidValue, "at least the gap, 1 hour; got 5 minutes", lambda: session("1 hour", longest="5 minutes")),
+        (InvalidValue, "Leave `late_by` out", lambda: session(gap_column="g", late_by="session", longest="1 hour")),
         (InvalidValue, "of session.* records decide", lambda: session("1 hour").windows_of(0)),
         (InvalidValue, "records decide where it ends. Give it a call alone", both),
     ]:
@@ -209,7 +216,7 @@ def both():
 def plan_of(*names, streaming=True, emission=ON_CLOSE, **options):
     window = session("30 minutes", **options)
     shape = shape_of(window.family, [CASES[name] for name in names])
-    return SessionPlan(window, shape, ("merging",) * len(names), streaming, 4, 2, emission)
+    return SessionPlan(window, shape, ("merging",) * len(names), streaming, 4, 2, Options(trigger=emission))
 
 
 def test_a_plan_says_what_sessions_cost():
@@ -221,6 +228,9 @@ def test_a_plan_says_what_sessions_cost():
     assert "2 rows for each open session" in text
     assert "a partial for each sub-session" in str(plan_of("sum", late_by="session"))
     assert "order is kept" in str(plan_of("joined", late_by="session"))
+    longest = str(plan_of("sum", late_by="session", longest="2 hours"))
+    assert "all records decide where a session is cut" in longest
+    assert "2 rows for each time of an open session" in longest
     assert plan_of("sum", emission=on_update()).per_record.writes == 4
     bounded = plan_of("sum", streaming=False)
     assert bounded.state_bytes_per_key == 0

@@ -1,10 +1,12 @@
 """Sessions on Spark, against its own `session_window`: fifty worlds, the same rows in the same micro-batches."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
 from streams import (
     EXACT,
     MINUTE,
@@ -109,6 +111,32 @@ def test_bounded_sessions_are_those_of_spark(spark, files, column):
     assert exact_differences(*found, EXACT_ROWS)[:5] == []
     assert float_differences(*found)[:5] == []
     assert len(found[1]) > 250
+
+
+@pytest.mark.parametrize("column", [None, "gap"])
+def test_sessions_of_a_greatest_length_are_those_that_a_function_cuts(spark, files, column):
+    """A function gets all records of a session of any length, and puts them into shorter ones."""
+
+    def cut(key, window, records, context):
+        first, found = None, []
+        for time, end in sorted(zip(records["ts"].to_pylist(), records["until"].to_pylist(), strict=True)):
+            if first is None or time > min(first + timedelta(minutes=4), max(end for _, end in found[-1])):
+                first = time
+                found.append([])
+            found[-1].append((time, end))
+        return [(each[0][0], len(each)) for each in found]
+
+    given = {"gap_column": column} if column else {"gap": "90 seconds"}
+    frame = with_gaps(spark.read.parquet(str(files)))
+    grouped = group_by(
+        frame.withColumn("until", F.col("ts") + (F.col(column) if column else F.expr("interval 90 seconds"))), "world"
+    )
+    long = grouped.window(session(**given), time="ts")
+    wanted = long.process(cut, returns="start timestamp, records long", columns=["ts", "until"])
+    ours = grouped.window(session(**given, longest="4 minutes"), time="ts").aggregate(records=C.count())
+    ours = ours.select("world", "window.start", "records")
+    assertDataFrameEqual(ours, wanted.select("world", "start", "records"))
+    assert ours.count() > long.aggregate(n=C.count()).count() > 100
 
 
 def test_a_checkpoint_knows_its_gaps_however_they_are_spelled(spark):

@@ -2,13 +2,15 @@
 
 import json
 import lzma
+import math
 import random
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from golden import open_sliding as golden
-from oracle import CASES, Case, block_of, moment, seeds, shape_of
+from oracle import CASES, Case, block_of, cases, moment, seeds, shape_of
 from scenarios.kinds.sliding import Sliding
 from scenarios.scenario import Process, Scenario, records_of
 from scenarios.streams import stream
@@ -18,9 +20,13 @@ from slicing.assembly.ranges import window_references
 from slicing.engines.sliding.bucket import INSTANTS
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.ledgers import SlidingPlan
+from slicing.options import Options
+from slicing.stages.output import flat_windows
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.triggers.emission import ON_CLOSE, on_change, on_close, on_update
+from slicing.windows.lookback import lookbacks
 from slicing.windows.sliding import sliding
+from slicing.windows.specs import from_spec, windows_text
 
 
 def made(window, *given, results=("sum",), **options):
@@ -120,6 +126,7 @@ def test_state_is_of_its_windows():
         ("11 milliseconds", {}),
         ("10 milliseconds", {"unit": "2 milliseconds"}),
         ("10 milliseconds", {"unit": "1 millisecond", "right": False}),
+        ("10 milliseconds", {"unit": "1 millisecond", "right": False, "closed": "left"}),
     ):
         with pytest.raises(StateMismatch, match="sliding"):
             opened(given, **options).bucket()
@@ -149,15 +156,54 @@ def test_times_are_floored():
     assert rows["final", 1, 0, 2000, 5000][0][:2] == (2, 8)
 
 
+@pytest.mark.parametrize("closed", ["left", "right", "both", "none"])
+def test_ends_are_those_of_pandas_and_of_features(closed):
+    """A row for each time, with null results where nothing was before it; `window` ends with the time itself."""
+    choice, theirs = random.Random(closed), closed.replace("none", "neither")
+    seconds = sorted({choice.randrange(400) for _ in range(120)})
+    values = [choice.randrange(-9, 9) for _ in seconds]
+    wanted = pd.Series(values, pd.to_datetime(seconds, unit="s")).rolling("10s", closed=theirs, min_periods=1).sum()
+    window, used = sliding("10 seconds", right=False, closed=closed), cases("sum", "highest")
+    shape = shape_of(window.family, used)
+    records = [(second * 10**6, 1, value) for second, value in zip(seconds, values, strict=True)]
+    (frame,) = window_references.all_references(shape, [block_of(shape, used, records)])
+    rows = flat_windows(shape, frame).to_pydict()
+    assert rows["stop"] == [time + 1 for time, _, _ in records]
+    assert rows["start"] == [time - 10**7 for time, _, _ in records]
+    assert rows["r0"] == [None if math.isnan(each) else int(each) for each in wanted]
+    assert rows["r1"].count(None) == rows["r0"].count(None)
+    assert (None in rows["r0"]) == (closed in ("left", "none"))
+    family = lookbacks("10 seconds", {}, False, closed).family
+    starts = family.window_start(family.as_of(np.array([time for time, _, _ in records])))
+    held = window.family.slice_start(window.family.first_slice(frame.windows))
+    assert np.array_equal(held, starts)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: sliding("1 second", closed="left"), "Write `right=False, closed='left'`"),
+        (lambda: sliding("1 second", right=False, closed="start"), "one of left, right, both, none; got 'start'"),
+        (lambda: sliding("0 seconds", right=False, closed="left"), "holds no instant here"),
+        (lambda: sliding("1 microsecond", right=False, closed="none"), "holds no instant here"),
         (lambda: sliding("1 second", unit="1500 microseconds"), "one microsecond or whole milliseconds"),
         (lambda: sliding("1 second", unit="0 seconds"), "one microsecond or whole milliseconds"),
         (lambda: sliding("1500 microseconds"), "multiple of `unit`"),
         (lambda: sliding("-1 second"), "must not be negative"),
         (lambda: sliding("20000000 days"), "shorter than"),
         (lambda: sliding("1 second").windows_of(0), "records decide"),
+        (lambda: sliding(), "one difference or several by name; got none"),
+        (lambda: sliding("1 hour", ten="10 minutes"), "got '1 hour', ten='10 minutes'"),
+        (lambda: sliding(ten="10 minutes", hour="1 hour"), "right windows begin after one; got ten, hour without"),
+        (lambda: sliding(one="1 hour", two="60 minutes", right=False), "`one` and `two` are the same window twice"),
+        (lambda: sliding(one="-1 hour", right=False), "`one` must not be negative"),
+        (lambda: sliding(one="1 second", unit="2 seconds", right=False), "`one` must be a multiple of `unit`"),
+        (lambda: sliding(one="1 hour", right=False).windows_of(0), "records decide"),
+        (lambda: sliding("1 month", right=False), "`difference`: months, .* need a zone.* zone=.UTC."),
+        (lambda: sliding("1 month", zone="UTC"), "got '1 month' with right windows. Write right=False"),
+        (lambda: sliding("1 day", unit="1 second", right=False, zone="UTC"), "Leave `unit` out"),
+        (lambda: sliding(month="1 month", hour="1 hour", right=False, zone="UTC"), "`month` in one row with others"),
+        (lambda: sliding("1 month", right=False, zone="Berlin"), "no time zone 'Berlin'"),
     ],
 )
 def test_bad_calls(call, words):
@@ -171,12 +217,21 @@ def test_a_call_says_what_it_is():
         (("10 minutes",), {"right": False}),
         (("10 minutes",), {"unit": "1 microsecond"}),
         (("10 minutes",), {"unit": "1 second", "right": False}),
+        (("10 minutes",), {"right": False, "closed": "left"}),
+        ((), {"ten": "10 minutes", "day": "24 hours", "right": False}),
+        ((), {"day": "24 hours", "unit": "1 second", "right": False}),
     ]] == [
         "sliding('10 minutes')",
         "sliding('10 minutes', right=False)",
         "sliding('10 minutes', unit='1 microsecond')",
         "sliding('10 minutes', unit='1 second', right=False)",
+        "sliding('10 minutes', right=False, closed='left')",
+        "sliding(ten='10 minutes', day='1 day', right=False)",
+        "sliding(day='1 day', unit='1 second', right=False)",
     ]  # fmt: skip
+    for each in (sliding("10 minutes", right=False), sliding("10 minutes", right=False, closed="none")):
+        assert windows_text(each.family.spec()) == str(each)
+        assert from_spec(json.loads(json.dumps(each.family.spec()))) == each.family
     assert sliding("1 minute") == sliding("60 seconds", unit="1 millisecond") != sliding("1 minute", right=False)
     with pytest.raises(InvalidType, match="True or False"):
         sliding("1 second", right="no")
@@ -187,7 +242,7 @@ def test_a_call_says_what_it_is():
 def plan_of(*names, streaming=True, emission=ON_CLOSE, **options):
     window = sliding("10 minutes", **options)
     shape = shape_of(window.family, [CASES[name] for name in names], ("bigint",))
-    return SlidingPlan(window, shape, ("places",) * len(names), streaming, 4, 2, emission)
+    return SlidingPlan(window, shape, ("places",) * len(names), streaming, 4, 2, Options(trigger=emission))
 
 
 def test_a_plan_says_what_sliding_windows_cost():
@@ -207,6 +262,18 @@ def test_a_plan_says_what_sliding_windows_cost():
     assert "1 through the shuffle" in left
     assert "floored to 1 microsecond" in left
     assert plan_of("sum", streaming=False).state_bytes_per_key == 0
+
+
+def test_the_plan_of_several_lengths_has_each_result_once():
+    """A row of the state has one partial, and the longest length says how long it stays."""
+    window = sliding(ten="10 minutes", hour="1 hour", right=False)
+    shape = shape_of(window.family, [CASES["sum"]], ("bigint",))
+    plan = SlidingPlan(window, shape, ("places",) * 2, True, 4, 2)
+    text = " ".join(str(plan).split())
+    assert "1 for each time of a key, of 2 lengths" in text
+    assert text.count("1 row for each time of the last 1 hour") == 1
+    assert "10 minutes 24" not in text
+    assert plan.state_bytes_per_key == plan_of("sum").state_bytes_per_key
 
 
 def test_few_combines_for_a_window():
@@ -243,5 +310,24 @@ def test_what_has_no_meaning_is_refused(tree, emission, words):
     with pytest.raises(InvalidValue, match=words):
         support_of(sliding("1 second")).check(tree, False, emission, True)
     support_of(sliding("1 second")).check("auto", True, on_update(latest_only=True), True)
-    with pytest.raises(InvalidValue, match="shares no slices with other windows, as records decide which"):
-        group_by(None).window(sliding("1 second"), tumbling("1 minute"), time="ts")
+    for window in (sliding("1 second"), sliding(one="1 second", right=False)):
+        with pytest.raises(InvalidValue, match="shares no slices with other windows, as records decide which"):
+            group_by(None).window(window, tumbling("1 minute"), time="ts")
+
+
+def test_several_lengths_in_one_row_are_refused_where_rows_are_of_one_window():
+    from slicing.stages.support_of import support_of
+
+    support = support_of(sliding(ten="10 seconds", minute="1 minute", right=False))
+    with pytest.raises(InvalidValue, match=r"several windows in one row\. Ask for the result by `lookup`"):
+        support.check_why(())
+    with pytest.raises(InvalidValue, match="keeps the times of records only as long as its own windows"):
+        support.check_lookup((), ["windows"])
+    with pytest.raises(InvalidValue, match="have none"):
+        support.check("auto", False, on_change(), True)
+    for refused in (
+        lambda: support.check_process("auto", ON_CLOSE, True),
+        lambda: support.check_then(ON_CLOSE, "", True),
+    ):
+        with pytest.raises(InvalidValue, match=r"wide rows are of several.*Give each length a query of its own\."):
+            refused()

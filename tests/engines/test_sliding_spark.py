@@ -64,6 +64,56 @@ def test_bounded_left_windows_are_those_of_over(spark, files, keys):
         assert float_differences(each, spark_rows)[:5] == []
 
 
+@pytest.mark.parametrize("closed", ["left", "none"])
+def test_the_record_itself_left_out_is_that_of_over(spark, files, closed):
+    """Nulls, where nothing was before; counts too, of which Spark has zeros."""
+    frame, length = spark.read.parquet(str(files)).where("ts is not null"), 90 * SECOND
+    window = sliding("90 seconds", right=False, closed=closed)
+    ours = group_by(frame, "world").window(window, time="ts").aggregate(records=C.count(), total=C.sum("n"))
+    ended = F.expr("window.end - interval 1 microsecond").alias("ts")
+    over = Over.partitionBy("world").orderBy(F.unix_micros("ts")).rangeBetween(-length + (closed == "none"), -1)
+    count = F.nullif(F.count("*").over(over), F.lit(0)).alias("records")
+    theirs = frame.select("world", "ts", count, F.sum("n").over(over).alias("total")).dropDuplicates(["world", "ts"])
+    found, wanted = (
+        {(row.world, row.ts): (row.records, row.total) for row in each.collect()}
+        for each in (ours.select("world", ended, "records", "total"), theirs)
+    )
+    assert found == wanted
+    assert 20 < sum(records is None for records, _ in wanted.values()) < len(wanted)
+
+
+LENGTHS = {"short": 10 * SECOND, "day": 86_400 * SECOND, "none": 0}
+
+
+@pytest.mark.versions
+def test_bounded_lengths_are_those_of_over_and_of_features_at(spark, files):
+    """One query has the columns of each length: Spark's for each distinct time, and those of training rows."""
+    frame = spark.read.parquet(str(files)).where("ts is not null")
+    lengths = {name: f"{length} microseconds" for name, length in LENGTHS.items()}
+    results = {"records": C.count(), "total": C.sum("n"), "least": C.min("n")}
+    windowed = group_by(frame, "world").window(sliding(**lengths, right=False), time="ts")
+    ours = windowed.aggregate(**results).withColumn("ts", F.expr("window_end - interval 1 microsecond"))
+    spine, some = frame.select("world", "ts").distinct(), {k: v for k, v in lengths.items() if k != "none"}
+    features = group_by(frame, "world").features_at(spine, **some, time="ts", inclusive=True).aggregate(**results)
+
+    def over(name):
+        return Over.partitionBy("world").orderBy(F.unix_micros("ts")).rangeBetween(-LENGTHS[name], 0)
+
+    by_over = {"records": lambda w: F.count(F.lit(1)).over(w), "total": lambda w: F.sum("n").over(w)}
+    by_over["least"] = lambda w: F.min("n").over(w)
+    theirs = frame.select(
+        "world", "ts", *(made(over(name)).alias(f"{each}_{name}") for name in LENGTHS for each, made in by_over.items())
+    ).distinct()
+    columns = ["world", "ts", *(f"{each}_{name}" for name in some for each in results)]
+    found, wanted, training = (
+        sorted(map(repr, each.toArrow().to_pylist()))
+        for each in (ours.select(theirs.columns), theirs, features.select(columns))
+    )
+    assert len(wanted) > 250
+    assert found == wanted
+    assert sorted(map(repr, ours.select(columns).toArrow().to_pylist())) == training
+
+
 def batches(rng):
     """Records of three keys, some far behind, as micro-batches."""
     for clock in (0, 4, 9, 9, 30, 31, 60, 200):
@@ -126,6 +176,41 @@ def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
         assert len(got) > 40
         assert sum(output.counters("late").values()) == late >= 3
     assert {place[1] for place in rows_of(queries[-1][2])} == {"final", "correction"}
+
+
+@pytest.mark.slow
+@pytest.mark.versions
+def test_a_stream_of_several_lengths_has_the_columns_of_a_query_each(spark, tmp_path):
+    """Over restarts, and with late records by the name of the length that has missed them."""
+    live, lengths = Live(spark, tmp_path, "2 seconds"), {"short": "1 second", "long": "5 seconds"}
+    grouped = group_by(live.source(), "world")
+    rows = {
+        name: live.add(grouped.window(window, time="ts").aggregate(**RESULTS), restart=True)
+        for name, window in {
+            "both": sliding(**lengths, right=False),
+            **{name: sliding(length, right=False) for name, length in lengths.items()},
+        }.items()
+    }
+    late = grouped.window(sliding(**lengths, right=False), time="ts").late("records").aggregate(**RESULTS)
+    rows["late"] = live.add(late.where("late is not null").select(F.col("late.*")))
+    steps = [[(0, 0), (4, 1)], [(4.5, 0), (5, 0)], [(9, 0), (12, 1)], [(8, 0), (6.5, 0), (1, 1)], [(40, 0)], [(80, 0)]]
+    for two in zip(steps[::2], steps[1::2], strict=True):
+        live.step(*(table([record(k, START + int(s * SECOND), n=i) for i, (s, k) in enumerate(each)]) for each in two))
+    live.stop()
+
+    def found(name, column, suffix=""):
+        every = (row for each in rows[name].tables.values() for row in each.to_pylist())
+        return {
+            (row["world"], row["window_end"] if suffix else row["window"]["end"]): row[f"{column}{suffix}"]
+            for row in every
+        }
+
+    for name in lengths:
+        for each in RESULTS:
+            assert found("both", each, f"_{name}") == found(name, each)
+    assert len(found("both", "total", "_long")) >= 6
+    told = [row for each in rows["late"].tables.values() for row in each.to_pylist()]
+    assert {row["windows"] for row in told} == {"short", "long"}
 
 
 @pytest.mark.slow

@@ -21,6 +21,8 @@ from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.several import several
 from slicing.windows.families.stepped import Stepped
+from slicing.windows.sliding import Sliding
+from slicing.windows.time.back import Back
 from slicing.windows.time.clocks import SECOND
 from slicing.windows.time.edges import Listed
 from slicing.windows.time.local import Local
@@ -41,31 +43,32 @@ def zone(*, before=(), moved=None, by=HOUR):
     return Zone("Europe/Somewhere", (*early, *changes), (*before, *offsets))
 
 
-def bucket(of, store, each="day"):
-    family = Stepped(Local(each, 1, of), 1, 1)
+def bucket(of, store, each="days"):
+    family = FAMILIES[each](of)
     return family, Trial(family, PARTIALS, "close").bucket(store)
 
 
-def run(of, store, seconds, watermark, each="day"):
+def run(of, store, seconds, watermark, each="days"):
     """One micro-batch; the rows by start and end."""
-    trial = Trial(Stepped(Local(each, 1, of), 1, 1), PARTIALS, "close")
+    trial = Trial(FAMILIES[each](of), PARTIALS, "close")
     found, late, _ = trial.step(store, seconds, watermark)
     return {(start // SECOND, end // SECOND): row[0] for (*_, start, end), (row, _) in found.items()}, late
 
 
+@pytest.mark.parametrize("each", ["days", "days from six"])
 @pytest.mark.parametrize("early", [(1172,), (1172, 0), (1200, 1172, 0, 3600)])
-def test_rows_before_1970_that_a_package_leaves_out_do_not_matter(early, caplog):
+def test_rows_before_1970_that_a_package_leaves_out_do_not_matter(early, each, caplog):
     """As of Amsterdam, Oslo, Stockholm, Copenhagen and Reykjavik, which packages keep or leave out."""
     store = CountingStore()
-    run(zone(before=early), store, [NOW + 100, NOW + 5 * DAY], NOW)
+    run(zone(before=early), store, [NOW + 100, NOW + 5 * DAY], NOW, each)
     with caplog.at_level(logging.WARNING, "slicing"):
-        found, late = run(zone(), store, [NOW + 200], NOW + 9 * DAY)
+        found, late = run(zone(), store, [NOW + 200], NOW + 9 * DAY, each)
     assert not late
     assert sum(found.values()) == 3
     assert "time zone data of Europe/Somewhere have changed" in caplog.text
     with caplog.at_level(logging.WARNING, "slicing"):
         caplog.clear()
-        run(zone(), store, [NOW + 10 * DAY], NOW + 9 * DAY)
+        run(zone(), store, [NOW + 10 * DAY], NOW + 9 * DAY, each)
     assert not caplog.text, "it is said once"
 
 
@@ -82,6 +85,26 @@ def test_the_rule_of_a_later_year_is_taken_over():
         place = family.window_start(index) // SECOND, family.window_end(index) // SECOND
         wanted[place] = wanted.get(place, 0) + 1
     assert found == wanted
+
+
+def test_windows_that_go_back_by_the_clock_have_its_data(caplog):
+    """A month back from the records that are stored, and from those to come."""
+
+    def opened(of, seconds, watermark):
+        made = Scenario(Kind(Sliding(1, 1, right=False, back=Back("month", 1, of))), on_close(), results=("sum",))
+        made.fingerprint = fingerprint_of(made.shape, ["partials"], [["v"]], "1")
+        made.stores[0] = store
+        found = made.emit([(second * SECOND, 1, 1) for second in seconds], watermark * 1000)
+        return {(end - 1) // SECOND: row[0] for (*_, end), (row, _) in found.items()}
+
+    store, moved = CountingStore(), SUMMER[20]
+    assert opened(zone(), [moved + 10 * DAY, moved + 31 * DAY], moved) == {}
+    with pytest.raises(StateMismatch, match="time zone data of Europe/Somewhere have changed for windows"):
+        opened(Zone("Europe/Somewhere", (), (0,)), [], moved)
+    with caplog.at_level(logging.WARNING, "slicing"):
+        found = opened(zone(before=(1172,)), [moved + 43 * DAY], moved + 50 * DAY)
+    assert found == {moved + 10 * DAY: 1, moved + 31 * DAY: 2, moved + 43 * DAY: 2}
+    assert "time zone data of Europe/Somewhere have changed" in caplog.text
 
 
 def test_other_edges_of_slices_that_are_there_are_refused():
@@ -102,7 +125,7 @@ def test_random_changes_of_the_data_are_told_by_the_edges(seed):
     rng = random.Random(seed)
     store, first = CountingStore(), NOW + rng.randrange(300) * DAY
     seconds = sorted(first + rng.randrange(40 * DAY) for _ in range(30))
-    each = rng.choice(["day", "hour", "month"])
+    each = rng.choice(["days", "hours", "months", "days from six", "months from the third"])
     run(zone(), store, seconds, seconds[0], each)
     after = zone(
         moved=rng.choice(SUMMER[15:30]), by=rng.choice([HOUR, -HOUR, 3 * DAY]), before=rng.choice([(), (7, 8)])
@@ -125,6 +148,8 @@ def test_random_changes_of_the_data_are_told_by_the_edges(seed):
 FAMILIES = {
     "hours": lambda of: Stepped(Local("hour", 1, of), 1, 1),
     "days": lambda of: Stepped(Local("day", 1, of), 1, 1),
+    "days from six": lambda of: Stepped(Local("day", 1, of, offset=6 * HOUR * SECOND), 1, 1),
+    "months from the third": lambda of: Stepped(Local("month", 1, of, offset=2 * DAY * SECOND), 1, 1),
     "seven days": lambda of: Stepped(Local("day", 1, of), 1, 7),
     "months": lambda of: Stepped(Local("month", 1, of), 1, 1),
     "month to date": lambda of: Cumulating(Local("month", 1, of), Local("day", 1, of)),

@@ -296,7 +296,7 @@ def test_ticks_and_their_texts():
         (("1 hour",), InvalidType, "`windows` must be made with"),
         ((HOP, "12:00"), InvalidType, "a list of times"),
         ((HOP, ["12:00", ["12:01"]]), InvalidType, "got both"),
-        ((HOP, ["noon"]), InvalidValue, "ISO text"),
+        ((HOP, ["noon"]), InvalidValue, 'such as "2024-05-01 12:03" or "12:03"'),
         ((HOP, [1.5]), InvalidType, "a time is a datetime"),
         ((HOP, [["12:00"], ["12:01"]]), InvalidValue, 'watermark="2 minutes"'),
         ((session(gap_column="gap"), ["12:00"]), InvalidValue, "times alone here, without gaps"),

@@ -16,6 +16,7 @@ from slicing.explain.costs import Cost, Costs
 from slicing.explain.ledgers import TotalsPlan
 from slicing.explain.plan import Plan
 from slicing.laws import dry_run
+from slicing.options import Options
 from slicing.triggers.emission import early, on_update
 from slicing.windows.families.family import RUNS
 
@@ -134,7 +135,7 @@ def test_the_text_of_a_stream():
 
 
 def test_windows_that_go_out_while_they_are_open_read_their_slices_unless_they_are_held():
-    plan = replace(plan_of(orders=COUNT), trigger=on_update())
+    plan = replace(plan_of(orders=COUNT), options=Options(trigger=on_update()))
     assert plan.per_record == Cost(2 * 60 - 1, 1)
     assert plan.costs == Costs(HOUR.family, frozenset(["two_layer"]), on_update())
     assert plan.costs.record_at_most(held=True) == Cost(0, 1)
@@ -143,7 +144,7 @@ def test_windows_that_go_out_while_they_are_open_read_their_slices_unless_they_a
 
 
 def test_newest_windows_are_made_from_their_slices_when_they_move_on():
-    plan = replace(plan_of(orders=COUNT, largest=LARGEST), trigger=on_update(latest_only=True))
+    plan = replace(plan_of(orders=COUNT, largest=LARGEST), options=Options(trigger=on_update(latest_only=True)))
     for assembly in plan.assemblies:
         assert (assembly.combines_per_window, assembly.worst_combines) == (1, 59)
     assert "orders 1 read, 1 write; 1 combine, 59 at worst" in " ".join(str(plan).split())
@@ -168,9 +169,9 @@ def test_a_plan_is_a_value():
 
 def test_a_plan_says_which_trigger_ticks_of_the_clock_need():
     plan = plan_of(orders=COUNT)
-    ticking = replace(plan, trigger=early(every="10 seconds"), by_clock=True)
+    ticking = replace(plan, options=Options(trigger=early(every="10 seconds")), by_clock=True)
     assert "availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled" in str(ticking)
-    for other in (plan, replace(plan, trigger=early(records=3)), replace(ticking, streaming=False)):
+    for other in (plan, replace(plan, options=Options(trigger=early(records=3))), replace(ticking, streaming=False)):
         assert "availableNow" not in str(other)
 
 
@@ -251,14 +252,14 @@ def test_text_comes_besides():
 def test_totals_are_counted_in_rows_of_a_ledger():
     window = unbounded()
     shape = Shape(window.family, (Field("user", "string"),), (kernel("orders", COUNT), kernel("largest", LARGEST)))
-    plan = TotalsPlan(window, shape, (RUNS, RUNS), True, 4, 2, on_update())
+    plan = TotalsPlan(window, shape, (RUNS, RUNS), True, 4, 2, Options(trigger=on_update()))
     assert plan.per_record == Cost(2, 2)
     lines = str(plan).splitlines()
     assert "orders   totals  it never closes  columns       n bigint" in lines
     assert lines[-2] == "largest        2 rows         16 bytes a partial, about"
     assert "about 88 bytes per key before compression" in lines
     assert not any(word in line for word in ("slice", "groups", "per window") for line in lines)
-    ticking = replace(plan, trigger=early(records=5))
+    ticking = replace(plan, options=Options(trigger=early(records=5)))
     assert ticking.per_record == Cost(4, 4)
     assert "dirty set      2 rows         20 bytes" in str(ticking).splitlines()
 
@@ -298,9 +299,9 @@ def test_slices_of_ordered_results_are_not_merged():
 
 
 def test_what_retained_slices_cost():
-    plan = replace(plan_of(orders=COUNT), retain=24 * 3_600_000_000)
+    plan = replace(plan_of(orders=COUNT), options=Options(retain=24 * 3_600_000_000))
     assert plan.slices_retained == 23 * 60
     assert plan.retained_bytes_per_key == plan.slices_retained * 28
     assert "slices for 1 day after the watermark, 1,380 slices beyond a window: at most" in str(plan)
-    assert replace(plan, retain=60_000_000).slices_retained == 0
+    assert replace(plan, options=Options(retain=60_000_000)).slices_retained == 0
     assert replace(plan, streaming=False).retained_bytes_per_key == 0

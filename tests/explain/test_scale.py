@@ -11,6 +11,7 @@ from slicing import InvalidType, InvalidValue, hopping, tumbling
 from slicing.explain import coefficients as own
 from slicing.explain.coefficients import COUNTED, SHIPPED, Coefficients, known, place
 from slicing.explain.scale import Limit, load_of
+from slicing.options import Options
 from slicing.triggers.emission import on_update
 
 HOUR = hopping("1 hour", "1 minute")
@@ -190,7 +191,7 @@ def test_sizes_that_are_none_are_refused(changes, error, says):
     "plan",
     [
         plan_of(records=C.count().resolve(()), streaming=False),
-        replace(plan_of(records=C.count().resolve(())), trigger=on_update()),
+        replace(plan_of(records=C.count().resolve(())), options=Options(trigger=on_update())),
         plan_of(records=C.count().resolve(()), trees=("eager",)),
     ],
 )

@@ -18,12 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     {"slicing.errors", "slicing.profiling"},
     {"slicing.column_names"},
-    {"slicing.hints"},
     {"slicing.windows", "slicing.aggregates"},
     {"slicing.content", "slicing.laws", "slicing.tracing"},
     {"slicing.assembly", "slicing.state"},
     {"slicing.triggers", "slicing.process"},
     {"slicing.options"},
+    {"slicing.hints"},
     {"slicing.serving"},
     {"slicing.engines"},
     {"slicing.stages"},
@@ -32,13 +32,13 @@ ROOMS = (
     {"slicing.explain"},
     {"slicing.spark"},
     {"slicing.definition"},
-    {"slicing.grouping"},
+    {"slicing.grouping", "slicing.testing"},
     {"slicing.cli"},
     {"slicing", "slicing.__main__", "slicing.calibrate"},
 )
 # What takes no part in a micro-batch. Other rooms import the package itself, not its modules. Rooms below its own may
 # import it too, inside functions: it is loaded when it is used.
-DOORS = ("slicing.hints", "slicing.laws", "slicing.tracing", "slicing.drawing", "slicing.explain", "slicing.serving")
+DOORS = tuple(f"slicing.{name}" for name in ["hints", "laws", "tracing", "drawing", "explain", "serving", "testing"])
 QUERY = ("slicing", "slicing.grouping", "slicing.definition", "slicing.spark.build")
 """What is imported to build a query; stages and engines, which workers import, are among what these import."""
 # Inside a room: a name is a module, or a folder with all that is in it. Names of a line may not import each other,
@@ -53,10 +53,9 @@ INSIDE = {
             "slicing.windows.lookback",
             "slicing.windows.session",
             "slicing.windows.sets",
-            "slicing.windows.sliding",
             "slicing.windows.unbounded",
         },
-        {"slicing.windows.as_of", "slicing.windows.assigned", "slicing.windows.counting"},
+        {"slicing.windows.as_of", "slicing.windows.assigned", "slicing.windows.counting", "slicing.windows.sliding"},
         {"slicing.windows.specs"},
     ),
     "slicing.assembly": (
@@ -75,7 +74,6 @@ INSIDE = {
     "slicing.engines": (
         {
             "slicing.engines.lifecycle",
-            "slicing.engines.bounded",
             "slicing.engines.features",
             "slicing.engines.looking",
         },
@@ -89,7 +87,8 @@ INSIDE = {
         {"slicing.engines.stored_pairs"},
         {"slicing.engines.slice_pairs"},
         {"slicing.engines.bucket", "slicing.engines.lateness", "slicing.engines.dirty_set"},
-        {"slicing.engines.rows", "slicing.engines.families"},
+        {"slicing.engines.rows", "slicing.engines.families", "slicing.engines.following"},
+        {"slicing.engines.bounded"},
         {
             "slicing.engines.sliced",
             "slicing.engines.sessions",
@@ -164,6 +163,7 @@ INSIDE = {
         {"slicing.spark.profiling", "slicing.spark.warm", "slicing.spark.why"},
         {"slicing.spark.lookup_partials", "slicing.spark.lookup_as_of"},
         {"slicing.spark.build", "slicing.spark.check_warm"},
+        {"slicing.spark.simulated"},
         {"slicing.spark.serving"},
         {"slicing.spark.check_serving"},
     ),
@@ -216,6 +216,7 @@ PARAGRAPHS = {name for name, path in FILES.items() if path.name == "__init__.py"
     "slicing.drawing",
     "slicing.explain",
     "slicing.serving",
+    "slicing.testing",
 }
 
 

@@ -41,7 +41,7 @@ from benchmarks.comparisons.features import DuckDBCheck
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.comparisons.since import Since
 from benchmarks.comparisons.warm import SameRows
-from benchmarks.report import asv, brief, floors, page, plots, ratios, results
+from benchmarks.report import asv, floors, guide, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
 from benchmarks.running import bounded, changed, encoded, resuming, served, session, streams, turns, warm
@@ -218,7 +218,7 @@ def test_every_comparison_runs_two_sides_and_checks_rows(compared, without_spark
     # As long as a run is, so long is the fixed cost that the first one takes off; the other one is per byte.
     others = {"PolarsStream": 0.0, "PercentilesPerByte": 24 / (8 * 351)}
     # One query beside three.
-    others |= dict.fromkeys(["SeveralEachLong", "SeveralEachDouble", "SeveralSpark"], 3.0)
+    others |= dict.fromkeys(["SeveralEachLong", "SeveralEachDouble", "SeveralSpark", "SlidingLengths"], 3.0)
     others |= {"TailWorst": max(seconds for seconds, _ in MIXED.each) / MIXED.seconds}
     assert found.ratio == pytest.approx(others.get(compared.name, 1.0), rel=0.01)
     assert results.Ratio(**vars(found)) == found
@@ -594,38 +594,52 @@ def test_flink_reads_what_ours_reads_in_one_file_per_reader(tmp_path, monkeypatc
         assert lines[-1] == f"-1,{workloads.START // 1000 + 180_000 + 2 * 3_600_000},0"
 
 
-def test_page_opens_with_the_figures_that_matter():
-    written = page.PAGE.read_text()
-    opening = written[: written.index("\n## ")]
-    assert len(brief.SENTENCES) == 10
-    for title, sentence in brief.SENTENCES:
-        (ratio,) = re.findall(rf"^\| {re.escape(title)} \| [^|]* \| ([\d.e+]+)[^|]* \|", written, re.MULTILINE)
-        assert f"- {sentence.format(ratio)}\n" in opening
-    reached, missed = (written.count(f"({word}) |") for word in ("reached", "missed"))
-    assert f"{reached} of {reached + missed} measured goals are reached." in opening
-    assert written.index(page.METHOD) > written.index("\n## Goals")
+def test_the_page_for_readers_has_the_figures_of_the_measurements():
+    written, measured = page.GUIDE.read_text(), page.PAGE.read_text()
+    assert guide.written(written, measured) == written, "write it anew: python -m benchmarks.run --write"
+    assert len(guide.SENTENCES) == len(guide.in_brief(measured).splitlines()) == 10
+    for title, sentence in guide.SENTENCES:
+        (ratio,) = re.findall(rf"^\| {re.escape(title)} \| [^|]* \| ([\d.e+]+)[^|]* \|", measured, re.MULTILINE)
+        said = re.search(
+            re.escape(sentence).replace(r"\{ratio\}", r"([\d.]+)").replace(r"\{percent\}", r"(\d+) %"), written
+        )
+        assert float(said[1]) / (100 if "percent" in sentence else 1) == pytest.approx(float(ratio), rel=0.05)
+    reached, missed = (measured.count(f"({word}) |") for word in ("reached", "missed"))
+    assert f"\nOf {reached + missed} goals {reached} are reached, {missed} are missed: " in written
+    assert "| keys | 100 | 1,000,000 | 0.26 to 2.9 |" in written
+    assert f"\n{guide.workloads()}\n" in written
+    assert written.count("<!-- ") == 8
 
 
 def test_figures_that_are_not_measured_have_no_sentence():
-    title, sentence = brief.SENTENCES[0]
-    assert brief.brief([]) == ""
-    assert brief.brief([f"| {title} |  | not measured |  |"]) == ""
-    assert brief.brief([f"| {title} |  | 12.5 | times faster |"]) == f"- {sentence.format('12.5')}"
-    assert brief.brief([f"| {title} | >= 60 | 9.5 (missed) | times faster |"]).startswith(f"- {sentence.format('9.5')}")
+    assert guide.in_brief("") == ""
+    title, _ = guide.SENTENCES[0]
+    assert guide.in_brief(f"| {title} |  | not measured |  |") == ""
+    assert "**12 times as fast**" in guide.in_brief(f"| {title} |  | 12.5 | times faster |")
+    assert "**9.5 times as fast**" in guide.in_brief(f"| {title} | >= 60 | 9.5 (missed) | times faster |")
+
+
+def test_growth_is_from_the_first_to_the_last_point_that_was_not_stopped():
+    points = [point(1, 2.0), point(10, 20.0), point(60, 0.0)]
+    points[2] = replace(points[2], run=replace(points[2].run, stopped=True))
+    assert "| windows per record, R | 1 | 10 | 2 to 20 |" in guide.growth(page.text(points)).splitlines()
 
 
 def test_page_links_the_plots_it_wrote(tmp_path):
     results.keep(replace(FASTER.measured(), name="DayLong"))
     for each in (point(1, 2.0), point(10, 20.0)):
         results.keep(each)
-    page.write(tmp_path / "performance.md")
-    text = (tmp_path / "performance.md").read_text()
+    short = tmp_path / "performance.md"
+    short.write_text("# Performance\n\n<!-- growth -->\n<!-- end of growth -->\n\nBelow\n")
+    page.write(tmp_path / "performance" / "measurements.md", short)
+    text = (tmp_path / "performance" / "measurements.md").read_text()
     for name in ("goals", "axes"):
-        assert f"](performance/{name}.svg)" in text
+        assert f"]({name}.svg)" in text
         drawn = (tmp_path / "performance" / f"{name}.svg").read_text()
         assert "<svg" in drawn
         assert len(drawn) < 200_000
     assert not (tmp_path / "performance" / "crosses.svg").exists()
+    assert "| windows per record, R | 1 | 10 | 2 to 20 |\n<!-- end of growth -->\n\nBelow\n" in short.read_text()
 
 
 def test_same_results_give_the_same_plots(tmp_path):

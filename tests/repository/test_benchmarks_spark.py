@@ -12,7 +12,7 @@ from benchmarks.baselines.by_hand_arrays import ByHandArrays
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkExploded, SparkWindow
 from benchmarks.running import session, streams, turns, written
-from benchmarks.running.side import CORES, Settings, Side
+from benchmarks.running.side import Settings, Side
 from benchmarks.workloads import workload as workloads
 from benchmarks.workloads.rows import difference
 from slicing.cli.session import BATCH_BYTES
@@ -66,13 +66,6 @@ def test_a_wrong_row_is_a_difference(frame, other, why):
     assert why in difference(frame(ROWS), frame(other))
 
 
-@pytest.fixture
-def in_session(spark, tmp_path, monkeypatch):
-    """Benchmarks run in the session of the tests, on workloads that are written for the test."""
-    monkeypatch.setitem(session._sessions, CORES, spark)
-    monkeypatch.setattr(workloads, "FOLDER", tmp_path)
-
-
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_float_that_is_no_number_equals_itself_only(frame, value):
@@ -89,7 +82,7 @@ TINY = workloads.Workload("tiny", 200, 3, 600, 5)
 WINDOW = (TINY, "5 minutes", "1 minute")
 
 
-def test_rows_by_explode_are_those_of_window(in_session):
+def test_rows_by_explode_are_those_of_window(benchmarks_in_session):
     with (
         written.of_bounded(SparkExploded("d"), *WINDOW) as ours,
         written.of_bounded(SparkWindow("d"), *WINDOW) as theirs,
@@ -98,13 +91,13 @@ def test_rows_by_explode_are_those_of_window(in_session):
 
 
 @pytest.mark.parametrize("windows", [("5 minutes", "1 minute"), ("1 minute", "1 minute")])
-def test_windows_by_hand_are_ours(in_session, windows):
+def test_windows_by_hand_are_ours(benchmarks_in_session, windows):
     with written.of_stream(Ours(), TINY, *windows) as ours, written.of_stream(ByHandArrays(), TINY, *windows) as theirs:
         assert difference(ours, theirs) is None
 
 
 @pytest.mark.slow
-def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed(in_session):
+def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed(benchmarks_in_session):
     with (
         written.of_stream(SparkWindow(), *WINDOW) as stream,
         written.of_bounded(SparkWindow(), *WINDOW) as bounded,
@@ -113,7 +106,7 @@ def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed
         assert "rows, not" in difference(stream, bounded)
 
 
-def test_a_stream_has_the_limit_of_batches_that_its_settings_say(in_session, spark):
+def test_a_stream_has_the_limit_of_batches_that_its_settings_say(benchmarks_in_session, spark):
     before = spark.conf.get(BATCH_BYTES)
     with session.configured(Settings(batch_bytes="1MB"), {"spark.sql.slicing.test": "x"}):
         assert spark.conf.get(BATCH_BYTES) == "1MB"
@@ -123,7 +116,7 @@ def test_a_stream_has_the_limit_of_batches_that_its_settings_say(in_session, spa
 
 
 @pytest.mark.long
-def test_streams_in_turns_count_the_micro_batches_of_streams_alone(in_session):
+def test_streams_in_turns_count_the_micro_batches_of_streams_alone(benchmarks_in_session):
     history = workloads.Workload("tiny before", 100, 3, 600, 2)
     workload = replace(TINY, name="tiny with history", history=history)
     ours, theirs = Ours(), SparkWindow()
@@ -140,7 +133,7 @@ def test_streams_in_turns_count_the_micro_batches_of_streams_alone(in_session):
 
 
 @pytest.mark.slow
-def test_micro_batches_take_turns_and_one_that_takes_too_long_is_stopped(in_session, monkeypatch):
+def test_micro_batches_take_turns_and_one_that_takes_too_long_is_stopped(benchmarks_in_session, monkeypatch):
     taken, real = [], turns._Fed.next
 
     def noted(stream):
@@ -157,7 +150,7 @@ def test_micro_batches_take_turns_and_one_that_takes_too_long_is_stopped(in_sess
     assert not ours.stopped
 
 
-def test_a_stream_that_fails_in_its_turn_says_why(in_session):
+def test_a_stream_that_fails_in_its_turn_says_why(benchmarks_in_session):
     def fails(frame, size, advance):
         return frame.selectExpr("assert_true(v < 0, 'as it was told to')")
 
@@ -166,7 +159,7 @@ def test_a_stream_that_fails_in_its_turn_says_why(in_session):
 
 
 @pytest.mark.long
-def test_a_stream_of_another_tree_is_the_same_stream(in_session, spark):
+def test_a_stream_of_another_tree_is_the_same_stream(benchmarks_in_session, spark):
     """Its rows and their hashes, those of the windows that the last micro-batch closes included."""
     files = {"path": str(TINY.path()), "files": TINY.parts, "schema": TINY.schema}
     window = {"delay": "5 seconds", "size": WINDOW[1], "advance": WINDOW[2], "last": 3}

@@ -18,7 +18,7 @@ NO_IMPERATIVE = re.compile(r"(?:The|This|That|Those|A|An|What|Which|Whether|How|
 VERBS_IN_S = {"Process", "Pass"}
 COSTS = {
     "by_edges", "counting", "cumulating", "hopping", "session", "sliding", "tumbling", "unbounded",
-    "on_close", "on_update", "on_change", "early", "describe", "draw",
+    "on_close", "on_update", "on_change", "early", "describe", "draw", "testing.run",
     "Windowed.aggregate", "Windowed.assemble", "Windowed.buckets", "Windowed.grace", "Windowed.process",
     "FeaturesAt.aggregate", "Definition.lookup", "Definition.lookup_partials", "Definition.changes", "Definition.why",
 }  # fmt: skip
@@ -31,6 +31,7 @@ def functions():
     found = {name: value for name, value in found.items() if inspect.isfunction(value)}
     laws = {f"laws.{name}": getattr(slicing.laws, name) for name in slicing.laws.__all__}
     found |= {name: value for name, value in laws.items() if inspect.isfunction(value)}
+    found["testing.run"] = slicing.testing.run
     for owner in BUILDERS:
         methods = {name: value for name, value in vars(owner).items() if inspect.isfunction(value)}
         found |= {f"{owner.__name__}.{name}": value for name, value in methods.items() if not name.startswith("_")}

@@ -74,13 +74,15 @@ class Old:
         """Assert that added windows begin early enough, and that they hold no record that was refused."""
         made, begin = self.made, min((each.start for each in self.open), default=-FOREVER)
         passed = 1000 * self.call.watermark - made.trigger.wait(made.grace)
-        assert place.end > passed, "windows that have ended are not emitted"
+        assert not part.closed(place, passed), "windows that have ended are not emitted"
         if not self.retain:
             assert place.start >= begin, "records before it may have been refused"
-        assert place.start > max(self.call.refused, default=-FOREVER)
+        by_end = int(part.window.family.closed_right)  # then a record at the start of a window is not in it
+        assert place.start > max(self.call.refused, default=-FOREVER) - by_end
         if part.window.wide or made.kind.window.wide:
             passed = max([passed, *(each.gone for each in self.call.parts if repr(each.kind.window) in self.windows)])
-        latest = max([begin, self.fine, self.merged, *([self.frontier] if self.is_eager and self.newest else [])])
+        frontier = [self.frontier] if self.is_eager and self.newest is not None else []
+        latest = max([begin, self.fine, self.merged, *frontier])
         wanted = part.first_from(latest, max(passed, made.warm)) if latest < FOREVER else None
         assert wanted is None or place <= wanted, (place, wanted)
 

@@ -50,7 +50,8 @@ def _check_bucket(made, bucket, times) -> None:
         accepts = [place.start >= made.fine and part.accepts(place) for place in places]
         assert whole[np.array(accepts, dtype=bool)].all(), "a window that accepts records is whole"
         for key, of_key in times.items():
-            wanted = np.searchsorted(of_key, ends) - np.searchsorted(of_key, starts)
+            side = "right" if family.closed_right else "left"
+            wanted = np.searchsorted(of_key, ends, side) - np.searchsorted(of_key, starts, side)
             found = _records(stored[key], family.end_slice(windows)) - _records(
                 stored[key], family.first_slice(windows)
             )

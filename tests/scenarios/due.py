@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from slicing.content.signals import NUMBER
 from slicing.triggers.by_delay import ByDelay, ByEventDelay
 from slicing.triggers.by_delta import ByDelta
+from slicing.triggers.by_end import ByEnd
 from slicing.triggers.by_interval import CLOCK, ByInterval
 from slicing.triggers.by_records import ByRecords, ByRecordsOfKey, ByWaitingRecords
 from slicing.triggers.by_signal import BySignal
@@ -66,6 +67,8 @@ class Pair(NamedTuple):
 class MicroBatch(NamedTuple):
     """A micro-batch: its clock in milliseconds, its watermark, and the keys of the records that it brings, by number.
 
+    `passed` is the watermark of the micro-batch before.
+
     `there` are the keys that had records for open windows before, `instant` the time of a record as its windows see it.
     """
 
@@ -74,6 +77,7 @@ class MicroBatch(NamedTuple):
     new: dict[int, Any]
     there: set
     instant: Callable = lambda record: record.time
+    passed: int = 0
 
 
 class Pairs(Due):
@@ -87,7 +91,8 @@ class Pairs(Due):
         new = {r.number: r.key for part in parts for r in part.came()}
         there = {key for part in parts for key in part.windows if part.was_there(key)}
         kind = parts[0].kind
-        found = self.chosen(pairs, MicroBatch(parts[0].now, parts[0].watermark, new, there, kind.instant))
+        batch = MicroBatch(parts[0].now, parts[0].watermark, new, there, kind.instant, parts[0].passed)
+        found = self.chosen(pairs, batch)
         return [tuple([pair[1:] for pair in some if pair.part == at] for some in found) for at in range(len(parts))]
 
     def chosen(self, pairs, batch):
@@ -128,6 +133,15 @@ class Window(NamedTuple):
         return [each for each in zip(self.records, self.known, strict=True) if not each[1].fired]
 
 
+TRUE = {}
+"""By type of condition: whether it is true of a window in a micro-batch."""
+
+
+def true_of(condition):
+    """Put the decorated method of `Conditions` in `TRUE`."""
+    return lambda method: TRUE.setdefault(condition, method)
+
+
 class Conditions(Pairs):
     """Of `early(...)`: the first condition that is true lets a window fire, and all of them begin anew."""
 
@@ -135,6 +149,7 @@ class Conditions(Pairs):
         super().__init__(trigger)
         self.known = {}  # of records in windows
         self.compared, self.newest = {}, {}  # by pair, the value that others are compared with, and the newest one
+        self.before, self.there = set(), set()  # the open pairs of the micro-batch before, and of this one
         self.of_key, self.last = Counter(), None  # records of each key since counting began; the last micro-batch
 
     def change(self, trigger):
@@ -159,17 +174,17 @@ class Conditions(Pairs):
     def is_last(self, window):
         """Whether a window that closes fires before that."""
         conditions = self.trigger.conditions
-        due = [self.is_true(each, window) for each in conditions if isinstance(each, ByRecords | BySignal | ByDelta)]
+        due = [self.is_true(each, window) for each in conditions if each.by_record]
         return any(due) or (any(each.outlasts for each in conditions) and bool(window.fresh))
 
     def chosen(self, pairs, batch):
-        self.batch = batch
+        self.batch, self.before, self.there = batch, self.there, {*pairs}
         self.of_key = Counter({key: count for key, count in self.of_key.items() if key in batch.there})
         self.of_key.update(batch.new.values())
         self.has_passed = any(self.passes(each) for each in self.trigger.conditions if isinstance(each, ByInterval))
         windows = [self.window(pair, held) for pair, held in pairs.items()]
         due = {each.pair: [one for one in self.trigger.conditions if self.is_true(one, each)] for each in windows}
-        fires = [each for each in windows if due[each.pair] and (each.fresh or self.trigger.repeat)]
+        fires = [each for each in windows if due[each.pair] and (each.fresh or self.fires_again(due[each.pair]))]
         fires += self.crowded([each for each in windows if each.fresh and not due[each.pair]])
         self.fire(fires, due)
         self.last = batch
@@ -182,6 +197,10 @@ class Conditions(Pairs):
         for each in known:
             each.came = self.batch.now if each.came is None else each.came
         return Window(pair, records, known)
+
+    def fires_again(self, due):
+        """Whether a window fires without a record that no firing had."""
+        return self.trigger.repeat or (any(isinstance(each, ByEnd) for each in due) and not self.trigger.purge)
 
     # --- conditions ---
 
@@ -196,18 +215,23 @@ class Conditions(Pairs):
             last, now = (max(0, each.watermark - 1) if each else 0 for each in (self.last, self.batch))
         return now // condition.microseconds > last // condition.microseconds
 
+    @true_of(ByRecords)
     def by_records(self, condition, window):
         return sum(not each.counted for each in window.known) >= condition.count
 
+    @true_of(ByRecordsOfKey)
     def by_records_of_key(self, condition, window):
         return self.of_key[window.pair.key] >= condition.count
 
+    @true_of(ByInterval)
     def by_interval(self, condition, window):
         return self.has_passed
 
+    @true_of(ByDelay)
     def by_delay(self, condition, window):
         return any(1000 * (self.batch.now - each.came) >= condition.microseconds for _, each in window.fresh)
 
+    @true_of(ByEventDelay)
     def by_event_delay(self, condition, window):
         """The first records of all are those of the micro-batch in which the window began to wait.
 
@@ -221,9 +245,11 @@ class Conditions(Pairs):
             each.since = since
         return since is not None and since + condition.microseconds <= self.batch.watermark
 
+    @true_of(BySignal)
     def by_signal(self, condition, window):
         return any(record.number in self.batch.new and marked(record) for record in window.records)
 
+    @true_of(ByDelta)
     def by_delta(self, condition, window):
         """Whether a new value is far from that of the last firing, which is the last one that is; null is left out."""
         found = False
@@ -234,6 +260,20 @@ class Conditions(Pairs):
                 self.compared[window.pair] = record.value if far else self.compared[window.pair]
                 found |= far
         return found
+
+    @true_of(ByEnd)
+    def by_end(self, condition, window):
+        """Whether a window ends now, or has ended before and has a new record, which then is late.
+
+        It may also be there because of a late record that it does not hold. A window that a live change has added after
+        its end fires with the records of before when it closes, or with the next one.
+        """
+        kind = self.parts[window.pair.part].kind
+        end = window.pair.place.end + kind.window.family.closed_right
+        ends = self.batch.passed < end <= self.batch.watermark
+        is_new = window.pair not in self.before and not (kind.separate and window.records)
+        is_late = is_new or any(record.number in self.batch.new for record, _ in window.fresh)
+        return ends or (condition.late and end <= self.batch.passed and is_late)
 
     # --- firings ---
 
@@ -278,22 +318,19 @@ def waits_by_event(trigger):
     return any(isinstance(each, ByEventDelay) for each in trigger.conditions)
 
 
-TRUE = {
-    ByRecords: Conditions.by_records,
-    ByRecordsOfKey: Conditions.by_records_of_key,
-    ByInterval: Conditions.by_interval,
-    ByDelay: Conditions.by_delay,
-    ByEventDelay: Conditions.by_event_delay,
-    BySignal: Conditions.by_signal,
-    ByDelta: Conditions.by_delta,
-}
-"""By type of condition: whether it is true of a window in a micro-batch."""
 OF_WAITING = {ByWaitingRecords: Due, ByInterval: Ticks}
 """By type of the only condition, which chooses from what waits."""
 
 
 def early(trigger):
     return (OF_WAITING[type(trigger.conditions[0])] if WAITING in trigger.asks else Conditions)(trigger)
+
+
+def kind_of(trigger, place, passed, watermark):
+    """What an early firing is called: by the time at which it is, if the trigger goes by the ends of windows."""
+    if not any(isinstance(each, ByEnd) for each in getattr(trigger, "conditions", ())):
+        return "early"
+    return "late" if place.end <= passed else "on_time" if place.end <= watermark else "early"
 
 
 DUE = {Early: early}

@@ -15,7 +15,7 @@ from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, PAIR
 from slicing.windows.time.edges import BEFORE
 from slicing.windows.time.slices import FOREVER
 
-from .due import DUE, Conditions
+from .due import DUE, Conditions, kind_of
 from .kind import Record, in_order, numbers
 
 
@@ -30,11 +30,12 @@ class Expected:
         self.kind, self.trigger, self.grace, self.order, self.truth = kind, trigger, grace, order, truth
         self.held, self.windows = defaultdict(list), {}  # by key
         self.accepted = defaultdict(list)  # by key all records that were, whether or not they still matter
-        self.watermark, self.now, self.last = 0, 0, {}
+        self.watermark, self.passed, self.now, self.last = 0, 0, 0, {}  # `passed` is the watermark before
         # Windows that end by these times have fired when they closed, and accept no record any more.
         self.gone, self.refusing = -trigger.wait(grace), -grace
         self.first = None  # of windows that a live change has added, the first one
-        self.waiting, self.emitted = defaultdict(set), defaultdict(set)
+        self.waiting = defaultdict(set)
+        self.emitted = defaultdict(dict)  # by key, of windows that have fired the numbers of the records that they had
         self.compared = {}  # by key, the window that the next one is compared with, and its records
         self.forgotten, self.seen = set(), Counter()  # keys that were idle; how often what has been
         self.before = {}  # the windows when the micro-batch begins
@@ -60,7 +61,8 @@ class Expected:
         self.accept([record._replace(order=self.order(record)) for record in records], verdicts)
         self.windows = before | {key: self.extended(before.get(key, {}), key) for key in self.with_new()}
         rows = dict(self.on_records(before))
-        self.watermark, self.fired, self.refused = max(self.watermark, watermark), self.gone, self.refusing
+        self.passed, self.watermark = self.watermark, max(self.watermark, watermark)
+        self.fired, self.refused = self.gone, self.refusing
         self.gone = max(self.gone, self.watermark - self.trigger.wait(self.grace))
         rows |= self.on_close(before)
         self.refusing = max(self.refusing, self.watermark - self.grace)
@@ -82,13 +84,17 @@ class Expected:
 
         `fires` and `drops` are windows of keys, (key, place); of those in `drops` all records are dropped.
         """
-        rows |= [row(self.windows[key], "early", key, place) for key, place in fires]
+        rows |= [row(self.windows[key], self.early_kind(place), key, place) for key, place in fires]
         rows = self.left(rows) if self.trigger.purges else rows
         self.dropped |= {self.mark(key, place, r) for key, place in drops for r in self.windows[key][place]}
         if not self.trigger.purges:
             self.retract(rows)
         self.settle()
         return rows
+
+    def early_kind(self, place):
+        held = self.kind.window.family.closed_right  # a microsecond, if the end is in the window
+        return kind_of(self.trigger, place, self.passed - held, self.watermark - held)
 
     def beside(self, rows):
         """The windows that are in rows of others, which end with them, as rows of their own."""
@@ -150,11 +156,11 @@ class Expected:
 
     def accept(self, records, verdicts):
         waiting = sorted(records, key=lambda record: record.time) if not self.kind.separate else records
-        again = True
+        again, together = True, self.together(records) if self.kind.splits and not self.kind.separate else None
         while again:
             again = False
             for record in waiting:
-                if self.is_accepted(record):
+                if self.is_accepted(record) if together is None else record.number in together - self.new:
                     self.held[record.key].append(record)
                     self.accepted[record.key].append(record)
                     self.new.add(record.number)
@@ -164,17 +170,24 @@ class Expected:
             is_new = record.number in self.new
             others = self.kind.around(self.held[record.key], record) if is_new and not self.kind.separate else [record]
             places = self.kind.holding_of(record, others)
-            verdicts.append((record, sorted(filter(self.accepts, places)), places))
+            verdicts.append((record, sorted(filter(self.accepts, places), key=attrgetter("end", "start")), places))
         came = {record.key for record in records}
         self.last |= dict.fromkeys(came, self.now)
         self.seen["begun anew"] += len(came & self.forgotten)
         self.forgotten -= came
 
+    def together(self, records):
+        """The numbers of the records of open windows, if all records are accepted."""
+        keys = {record.key for record in records}
+        windows = [self.of([*self.held[key], *(each for each in records if each.key == key)]) for key in keys]
+        return {n for each in windows for place, held in each.items() if self.accepts(place) for n in numbers(held)}
+
     def is_accepted(self, record):
         if not self.kind.window.by_time:
             return True
-        others = [] if self.kind.separate else self.kind.around(self.held[record.key], record)
-        found = self.kind.holding_of(record, [*others, record])
+        kind = self.kind.accepting
+        others = [] if kind.separate else kind.around(self.held[record.key], record)
+        found = kind.holding_of(record, [*others, record])
         return record.number not in self.new and any(map(self.accepts, found))
 
     # --- triggers ---
@@ -193,17 +206,22 @@ class Expected:
         """The windows that hold a new record, or are there because of one."""
         old, windows = before.get(key, {}), self.windows[key]
         new = {p: held for p, held in windows.items() if held is not old.get(p)} if windows is not old else {}
-        return [p for p, held in new.items() if numbers(held) != numbers(old.get(p, ()))]
+        return [p for p, held in new.items() if p not in old or numbers(held) != numbers(old[p])]
 
     def newest(self, key):
-        """The first open window that holds the newest record of a key."""
-        newest = max((r for held in self.windows[key].values() for r in held), key=lambda r: r.time)
-        return min((p for p, held in self.windows[key].items() if newest in held and self.accepts(p)), default=None)
+        """The first open window that holds the newest record of a key, or is there because of it."""
+        windows = self.windows[key]
+        known = self.held[key] if self.kind.keeps else [r for held in windows.values() for r in held]
+        newest = max(known, key=lambda r: r.time)
+        holding = (p for p, held in windows.items() if newest in held or self.kind.makes(newest, p))
+        return min(filter(self.accepts, holding), default=None)
 
     def on_close(self, before):
         asks, rows = self.trigger.asks, {}
         if CHANGED in asks:
             return self.changes()
+        if self.trigger.empty:
+            rows |= {(FINAL, *pair): ([], None) for pair in self.following()}
         for key, windows in self.windows.items():
             for place in windows if CLOSING in asks and any(map(self.has_fired, first_to_end(windows))) else ():
                 if self.has_fired(place) and not (self.had_fired(place) and self.is_known(key, place)):
@@ -212,6 +230,18 @@ class Expected:
                 if self.had_fired(place) and self.accepts(place) and (FINAL, key, place) not in rows:
                     rows |= [self.correction(key, place, before.get(key, {}).get(place, []))]
         return rows
+
+    def following(self):
+        """The windows without records that fire, window by window from the first record of each key on."""
+        for key, records in self.accepted.items():
+            held = [sorted(self.kind.holding(record.time)) for record in records]
+            ends = [places[0].end for places in held if places]
+            place = min((places[0] for places in held if places), default=None)
+            while place is not None and self.has_fired(place) and place.end <= max(ends) + self.trigger.empty:
+                is_new = place not in self.windows.get(key, {}) and not self.had_fired(place)
+                if is_new and any(end <= place.end <= end + self.trigger.empty for end in ends):
+                    yield key, place
+                place = self.kind.next(place)
 
     def has_fired(self, place):
         """Whether a window has fired when it closed, or does so now."""
@@ -262,7 +292,8 @@ class Expected:
         if not trigger.fires_late:
             self.refusing = max(self.refusing, self.gone)
         if trigger.fires_once:  # what has gone out early is not remembered
-            self.emitted = defaultdict(set, {key: set(filter(self.has_fired, s)) for key, s in self.emitted.items()})
+            for key, shown in self.emitted.items():
+                self.emitted[key] = {place: held for place, held in shown.items() if self.has_fired(place)}
         if WAITING not in asks & before:
             self.waiting.clear()
         if CHANGED in asks - before:
@@ -298,9 +329,18 @@ class Expected:
         """Let new records wait, and forget those that wait for windows which have closed."""
         before, self.waiting = self.waiting, defaultdict(set)
         for key, windows in self.windows.items() if WAITING in self.trigger.asks else ():
+            if self.kind.splits:
+                self.waiting[key] = {
+                    n for each in windows.items() if self.accepts(each[0]) for n in self.unseen(key, *each)
+                }
+                continue
             held = {r.number: r for r in self.held[key]}
             waiting = (before[key] | self.new) & held.keys()
             self.waiting[key] = {n for n in waiting if self.kind.waits(held[n], windows, self.accepts)}
+
+    def unseen(self, key, place, held):
+        """The records of a window that no firing of a window with its start had."""
+        return numbers(held).difference(*(had for p, had in self.emitted[key].items() if p.start == place.start))
 
     def woken(self, due):
         """The open windows of some keys that are not what they would be without the records that wait."""
@@ -308,17 +348,19 @@ class Expected:
             waiting, self.waiting[key] = self.waiting[key], set()
             without = self.of(r for r in self.held[key] if r.number not in waiting)
             for place, some in self.windows.get(key, {}).items():
-                if self.accepts(place) and numbers(some) != numbers(without.get(place, ())):
+                changed = place not in without or numbers(some) != numbers(without[place])
+                if self.accepts(place) and (numbers(some) & waiting if self.kind.splits else changed):
                     yield key, place
 
     def retract(self, rows):
         """Windows that have fired and are now part of others are taken back when those fire."""
         for _, key, place in list(rows) if self.kind.grows else ():
+            held = self.windows[key][place]
             if self.kind.window.by_time:
-                gone = {p for p in self.emitted[key] if p != place and lies_in(p, place)}
+                gone = {p for p in self.emitted[key] if p != place and self.kind.gives_way(p, place, held)}
                 rows |= {("merged", key, p): (None, None) for p in gone if not self.trigger.fires_once}
-                self.emitted[key] -= gone
-            self.emitted[key].add(place)
+                self.emitted[key] = {p: had for p, had in self.emitted[key].items() if p not in gone}
+            self.emitted[key][place] = numbers(held)
 
     # --- what is forgotten ---
 
@@ -334,7 +376,9 @@ class Expected:
             self.windows[key] = is_open
             if self.kind.grows:
                 # A window that has fired and is part of an open one now is taken back when that fires.
-                self.emitted[key] = {p for p in self.emitted[key] if any(lies_in(p, place) for place in is_open)}
+                shown = self.emitted[key].items()
+                gives_way = self.kind.gives_way
+                self.emitted[key] = {p: n for p, n in shown if any(gives_way(p, *each) for each in is_open.items())}
                 kept = {r.number: self.kind.settled(r, place) for place, held in is_open.items() for r in held}
                 self.held[key] = list(kept.values())
             else:
@@ -472,10 +516,6 @@ class Call:
 def first_to_end(places):
     """The window that closes before all others, or with them, if there is any."""
     return [min(places, key=attrgetter("end"))] if places else []
-
-
-def lies_in(one, other):
-    return other.start <= one.start and one.end <= other.end
 
 
 def row(windows, kind, key, place):

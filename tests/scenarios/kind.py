@@ -64,6 +64,7 @@ class Kind:
     results = ("sum", "highest", "joined")  # of aggregates as `oracle.CASES` has them
     separate = True  # which windows hold a record does not depend on the other records
     grows = False  # a window with another interval is another window, and takes the place of those in it
+    splits = False  # of these, a record may move the edges of several windows, and all new ones are judged together
     keeps = False  # records matter even if their windows have closed
     counts_all = True  # rows count all records of a window that is open, not the new ones alone
     is_endless = True  # there is a window after each one
@@ -83,6 +84,10 @@ class Kind:
     def holding_of(self, record: Record, records: Sequence[Record]) -> list[Place]:
         """The windows that hold a record; `records` are those that decide, it is one of them."""
         return [place for place, held in self.definition(in_order(records)).items() if record.number in numbers(held)]
+
+    def makes(self, record: Record, place: Place) -> bool:
+        """Whether a window is there because of a record, even if it does not hold it."""
+        return False
 
     def first_from(self, start: int, end: int) -> Place | None:
         """The first window that begins at an instant or later and ends after another one, None if there is none."""
@@ -105,6 +110,10 @@ class Kind:
     ) -> dict[Place, list[Record]]:
         """What a lookup has to give of the windows of a key, which hold all of its records: those that accept some."""
         return {place: held for place, held in windows.items() if held and accepts(place)}
+
+    def gives_way(self, gone: Place, place: Place, held: Sequence[Record]) -> bool:
+        """Whether a window that has fired is taken back when another one fires, given the records of that one."""
+        return place.start <= gone.start and gone.end <= place.end
 
     def other(self, rng) -> "Kind | None":
         """A kind whose windows have edges of this one's slices, None if there is no such kind."""
@@ -139,6 +148,11 @@ class Kind:
     def leads(self) -> tuple["Kind", ...]:
         """Those of these with rows of their own; others are beside them, in the row of the same end."""
         return self.parts
+
+    @property
+    def accepting(self) -> "Kind":
+        """The kind whose windows say which records are accepted."""
+        return self
 
     def over(self, *contents) -> "Kind":
         """The same windows over other contents of the state."""

@@ -52,8 +52,9 @@ class Lookups:
         return found
 
     def _rows(self, label: int, store: Store, other: Kind | None, asked: dict) -> dict[tuple, Found]:
+        grace = self.made.grace + self.made.kind.window.family.closed_right
         bucket = self.made.execution_plan.bucket(
-            self.made.grace, self.made.fingerprint, readable(label, store), self.made.trigger
+            grace, self.made.fingerprint, readable(label, store), self.made.trigger
         )
         shape, families = self.made.shape, self.made.families
         if other is not None:
@@ -98,6 +99,11 @@ class Lookups:
             self.others(rng, wanted)
         return found
 
+    @property
+    def by_end(self) -> int:
+        """How much later the records of a window are than those of one that holds its start: none, or a microsecond."""
+        return int(self.kind.window.family.closed_right)
+
     def others(self, rng: random.Random, wanted: dict[tuple, list]) -> None:
         """Windows that the query does not have: whole ones, and all ends of those that are not, if asked for."""
         other = self.kind.other(rng)
@@ -113,7 +119,7 @@ class Lookups:
         assert {place: each for place, each in every.items() if each.known is None}.keys() == whole.keys()
         for place, (row, known) in every.items():
             if known is not None:
-                since = [record for record in right[place] if record.time >= known]
+                since = [record for record in right[place] if record.time >= known + self.by_end]
                 self.made.seen["looked up, in part"] += 1
                 if self.made.merged == -FOREVER:
                     assert place[2] < known < place[3]
@@ -148,7 +154,8 @@ class Lookups:
             return windows
         (lead,) = (at for at, part in enumerate(self.kind.parts) if part in self.kind.leads)
         rows = {(key, end) for key, part, _, end in windows if part == lead}
-        return {place: held for place, held in windows.items() if (place[0], place[3]) in rows}
+        shown = {place: held for place, held in windows.items() if held or place[1] == lead}
+        return {place: held for place, held in shown.items() if (place[0], place[3]) in rows}
 
     def compare(self, found: dict[tuple, Found], wanted: dict[tuple, list], right: dict[tuple, list]) -> None:
         """All of `wanted` must be found; whatever is found must be as in `right`."""
@@ -180,12 +187,15 @@ class Lookups:
         """The latest window of a key, of each kind of windows, is the first one of all that holds its newest record."""
         found = self.ask(latest=True)
         assert found.keys() <= every.keys()
-        assert {place[:2] for place in found} == {place[:2] for place in every}
+        leads = {part for part, kind in enumerate(self.kind.parts) if kind in self.kind.leads}
+        of_found, of_every = ({place[:2] for place in each if place[1] in leads} for each in (found, every))
+        assert of_found == of_every
         for place, (row, _) in found.items():
             self.assert_row(row, right[place], place)  # doubles are added up in another order
         newest = {key: max(record.time for record in held) for key, held in self.made.call.accepted().items()}
         for place in found if self.kind.timed and not self.kind.window.wide else ():
-            holding = [each for each in every if each[:2] == place[:2] and each[2] <= newest[place[0]] < each[3]]
+            at = newest[place[0]] - self.by_end
+            holding = [each for each in every if each[:2] == place[:2] and each[2] <= at < each[3]]
             assert place == min(holding, key=lambda each: each[2:], default=place)
 
 

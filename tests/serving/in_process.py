@@ -15,7 +15,6 @@ from serving.stored import manifest
 import combinators as C
 from slicing import group_by, hopping, serve_to
 from slicing.serving import store_of
-from slicing.serving.manifest import instant_of
 from slicing.spark import serving
 from slicing.windows.as_of import held_now
 
@@ -53,30 +52,44 @@ def watermark(number):
     return START + max(0, number - 1) * MINUTE
 
 
+def computed(table):
+    """The rows of a micro-batch; tests replace this by what fails."""
+    return table
+
+
 def write(to, number, query=_QUERY):
     """Let a function of `serve_to` write a micro-batch."""
+    hand(to, number, rows(number), CARD, watermark(number), query)
+
+
+def hand(to, number, table, card, watermark, query=_QUERY, past=None):
+    """Let a function of `serve_to` write the rows of a micro-batch of a definition."""
     told = {
         "feature_set": "user",
-        "manifest": manifest(CARD).text(),
-        "families": [family.spec() for family in held_now(CARD.windowed.windows)],
-    }
-    context = SimpleNamespace(getLocalProperty=lambda name: query)
-    known = SimpleNamespace(lastProgress={"eventTime": {"watermark": instant_of(watermark(number)).isoformat()}})
-    serving._SESSIONS.clear()
-    serving._SESSIONS.add(_Session(known))
-    table = rows(number)
+        "manifest": manifest(card).text(),
+        "families": [family.spec() for family in held_now(card.windowed.windows)],
+    } | (past or {"until": None, "first": None})
     batch = SimpleNamespace(
         columns=table.column_names,
         schema={"slice": SimpleNamespace(metadata={serving.MANIFEST: json.dumps(told)})},
-        toArrow=lambda: table,
-        sparkSession=SimpleNamespace(sparkContext=context),
+        toArrow=lambda: computed(table),
+        sparkSession=_session(watermark, query),
     )
     to(batch, number)
 
 
-class _Session:
-    def __init__(self, query):
-        self.streams = SimpleNamespace(get=lambda name: query)
+def _session(watermark, query):
+    """The session of a micro-batch of a query with a watermark, as Spark's classes have it."""
+    metadata = SimpleNamespace(batchWatermarkMs=lambda: (watermark or 0) // 1000)
+    execution = SimpleNamespace(offsetSeqMetadata=lambda: metadata)
+    queries = {query: SimpleNamespace(lastExecution=lambda: execution)}
+    state = SimpleNamespace(activeStreamingQueries=lambda: queries)
+    ids = SimpleNamespace(fromString=str)
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(getLocalProperty=lambda name: query),
+        _jsparkSession=SimpleNamespace(sharedState=lambda: state),
+        _jvm=SimpleNamespace(java=SimpleNamespace(util=SimpleNamespace(UUID=ids))),
+    )
 
 
 class Killed:
@@ -92,7 +105,7 @@ class Killed:
         if not self.left:
             os.kill(os.getpid(), signal.SIGKILL)
         self.left -= 1
-        self.of.publish(*given)
+        return self.of.publish(*given)
 
 
 def main(url, first, end, left=None):

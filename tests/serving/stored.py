@@ -70,4 +70,5 @@ def publish(store, card, batch=0, epoch=1, watermark=LATER, gone=None, known_fro
     """Write the manifest and the progress of a micro-batch."""
     stored = manifest(card)
     progress = Progress(epoch, batch, written, gone or (BEFORE,) * len(stored.levels), watermark, known_from)
-    store.publish(name or "user", stored.text(), progress.text())
+    name = name or "user"
+    assert store.publish(name, stored.text(), progress.text(), store.read(name, (), ()).progress)

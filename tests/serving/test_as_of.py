@@ -75,17 +75,15 @@ def agree(found, wanted):
     return close and (found | {"x": None}) == (wanted | {"x": None})
 
 
-# The others are made of the same parts; they run with the slow tests.
+BROAD = [(kind, begin, True) for kind in WINDOWS for begin in (CHANGES if kind in SPACING else [START])]
+
+
+# The others are made of the same parts; they run with the slow tests, each with 1,000 keys and instants.
 @pytest.mark.parametrize(
-    ("kind", "begin"),
-    [
-        ("tail", START),
-        *(pytest.param(kind, START, marks=pytest.mark.slow) for kind in ("hopping", "several")),
-        *(pytest.param(kind, begin, marks=pytest.mark.slow) for kind in ("zone", "cumulating") for begin in CHANGES),
-    ],
+    ("kind", "begin", "broad"),
+    [("tail", START, False), *(pytest.param(*case, marks=pytest.mark.slow) for case in BROAD)],
 )
-def test_the_windows_of_four_ways_are_one(spark, tmp_path, kind, begin, request):
-    broad = request.node.get_closest_marker("slow") is not None
+def test_the_windows_of_four_ways_are_one(spark, tmp_path, kind, begin, broad):
     card, starts = definition(kind)
     files = feed(f"{kind} {begin}", begin, SPACING.get(kind, MINUTE))
     (tmp_path / "in").mkdir()

@@ -16,7 +16,6 @@ from serving.in_process import CARD, KEYS, MINUTE, START, write
 from slicing import InvalidValue, serve_to
 from slicing.serving import Reader, store_of
 from slicing.serving.manifest import instant_of
-from slicing.spark import serving
 
 TESTS = Path(in_process.__file__).resolve().parents[1]
 WHOLE = 20
@@ -170,10 +169,10 @@ def test_an_emptied_store_is_not_continued(tmp_path):
 
 
 class Fails:
-    """A store that fails when it would publish progress for the second time."""
+    """A store that fails when it would publish progress, by default for the second time."""
 
-    def __init__(self, of):
-        self.of, self.left = of, 1
+    def __init__(self, of, left=1):
+        self.of, self.left = of, left
 
     def __getattr__(self, name):
         return getattr(self.of, name)
@@ -182,7 +181,7 @@ class Fails:
         if not self.left:
             raise RuntimeError("the power is gone")
         self.left -= 1
-        self.of.publish(*given)
+        return self.of.publish(*given)
 
 
 def test_no_checkpoint_goes_on_after_the_first_rows_of_a_newer_one(tmp_path, monkeypatch):
@@ -190,7 +189,7 @@ def test_no_checkpoint_goes_on_after_the_first_rows_of_a_newer_one(tmp_path, mon
     for number in range(15):
         write(serve_to(url), number)
     with monkeypatch.context() as broken:
-        broken.setattr(serving, "_key_texts", None)
+        broken.setattr(in_process, "computed", None)
         with pytest.raises(TypeError):  # the micro-batch cannot be computed
             write(serve_to(url), 0, "new")
     write(serve_to(url), 15)

@@ -233,8 +233,11 @@ def test_the_watermark_is_floored_to_an_edge(tmp_path):
     wanted = [e for e in held if e["key"] == "ada" and START + 10 * MINUTE <= e["ts"] < START + 20 * MINUTE]
     assert next(iter(answer.values())) == {"n": len(wanted)}
     (tmp_path / "no").mkdir()
+    reader = Reader(made(tmp_path / "no", card, held, watermark=None), card)
     with pytest.raises(InvalidValue, match="has none before its second micro-batch"):
-        Reader(made(tmp_path / "no", card, held, watermark=None), card).read("ada", at="watermark")
+        reader.read("ada", at="watermark")
+    publish(store_of(f"sqlite:///{tmp_path}/no/features.db"), card, batch=1, watermark=START + 20 * MINUTE)
+    assert dict(reader.read("ada", at="watermark")) == dict(answer)
 
 
 def test_stale_values_are_refused_and_a_clock_may_step_back(tmp_path):
@@ -393,6 +396,10 @@ def test_windows_that_have_no_value_now_are_refused(tmp_path, window):
         Reader(f"sqlite:///{tmp_path}/none.db", definition([window], {"n": C.count()}))
 
 
+HEAVY = ("pandas", "asyncio", "slicing.spark", "slicing.explain", "slicing.drawing", "slicing.laws")
+"""What a reader does not import. pandas takes as long as all else; pyarrow imports it later, where it is installed."""
+
+
 def test_a_reader_loads_nothing_of_pyspark(tmp_path):
     card = definition([hopping("10 minutes", "1 minute", tail="5 minutes")], {"n": C.count(), "low": C.min("s")})
     url = made(tmp_path, card, records(1, START, HOUR))
@@ -403,7 +410,9 @@ def test_a_reader_loads_nothing_of_pyspark(tmp_path):
         from slicing.serving import Reader
         windows = hopping("10 minutes", "1 minute", tail="5 minutes")
         card = group_by("user").window(windows, time="ts").define(n=C.count(), low=C.min("s"))
-        print(Reader({url!r}, card).read("ada", at={START + HOUR})[windows]["n"])
+        print(*[name for name in {HEAVY} if name in sys.modules])
+        reader = Reader({url!r}, card)
+        print(reader.read("ada", at={START + HOUR})[windows]["n"])
         print(*[name for name in sys.modules if name.partition(".")[0] in ("pyspark", "py4j")])
     """
     found = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=False)
@@ -416,7 +425,7 @@ def test_a_manifest_of_a_later_format_is_refused_by_its_number(tmp_path):
     written = store_of(f"sqlite:///{tmp_path}/features.db")
     publish(written, card)
     found = written.read("user", (), ())
-    written.publish("user", found.manifest.replace('"format": 1', '"format": 2'), found.progress)
+    written.publish("user", found.manifest.replace('"format": 1', '"format": 2'), found.progress, found.progress)
     with pytest.raises(InvalidValue, match="have format 1 here; those of the store have 2"):
         Reader(written, card)
     assert manifest(card).format == 1

@@ -7,11 +7,12 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
+from pyspark.sql import functions as F
 from serving import stored
 from streams import EPOCH, HOUR, MINUTE, START, record, source, table, write
 
 import combinators as C
-from slicing import cumulating, group_by, hopping, serve_to
+from slicing import InvalidType, cumulating, group_by, hopping, serve_to
 from slicing.serving import Reader
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -134,6 +135,49 @@ def run(spark, frame, to, checkpoint):
     )
     query.awaitTermination()
     return query
+
+
+def of_structs(rows):
+    """Records by a struct in a struct, which may be null itself, and by a plain key."""
+    inner = F.struct(F.expr("nullif(s, '')").alias("name"), F.col("d").alias("day"), (F.col("x") * 0).alias("zero"))
+    return rows.withColumn("who", F.when(F.col("world") != 2, F.struct(F.col("world").alias("at"), inner.alias("of"))))
+
+
+def struct_of(row):
+    """The same key of a record."""
+    if row["world"] == 2:
+        return None
+    return {"at": row["world"], "of": {"name": row["s"] or None, "day": row["d"], "zero": 0.0}}
+
+
+def test_structs_are_keys(spark, tmp_path):
+    """Reads, training rows and raw records agree; records are late, and a restart is between them."""
+    window, start = hopping("2 hours", "1 minute"), hop(2 * HOUR, MINUTE)
+    card = group_by("who", "m").window(window, time="ts").define(n=C.count(), total=C.sum("n"))
+    files, url = feed(3, MINUTE), f"sqlite:///{tmp_path}/features.db"
+    files = [[each | {"m": Decimal(index % 2)} for index, each in enumerate(rows)] for rows in files]
+    (tmp_path / "in").mkdir()
+    for first, until in ((0, 3), (3, 5)):
+        write(list(map(table, files[first:until])), tmp_path / "in", first)
+        events = of_structs(source(spark, tmp_path / "in", "10 minutes"))
+        run(spark, card.serve(events), serve_to(url, keep="1000 days"), tmp_path / "checkpoint")
+    held, choice, reader = [each for rows in files for each in rows], random.Random(1), Reader(url, card)
+    spine = [choice.choice(held) | {"ts": floor(choice.choice(held)["ts"] + HOUR, MINUTE)} for _ in range(300)]
+    asked, history = (of_structs(spark.createDataFrame(table(rows))) for rows in (spine, held))
+    known = 0
+    for row in card.at(asked.select("who", "m", "ts"), history).collect():
+        t, key = micros(row["ts"]), (row["who"] and row["who"].asDict(recursive=True), row["m"])
+        own = [e["n"] for e in held if (struct_of(e), e["m"]) == key and start(t) <= e["ts"] < t]
+        numbers = [n for n in own if n is not None]
+        wanted = {"n": len(own), "total": sum(numbers) if numbers else None}
+        assert {"n": row["n"], "total": row["total"]} == wanted
+        assert reader.read(key, at=t)[window] == reader.read((row["who"], row["m"]), at=t)[window] == wanted
+        known += len(own)
+    assert known > 300
+    with pytest.raises(InvalidType, match=r"key column `who` is a struct of at, of; got .*Give a dict with these"):
+        reader.read(({"at": 1}, 0))
+    with pytest.raises(InvalidType, match=r"key column `who\.of\.day` is date; got 'now'"):
+        reader.read(({"at": 1, "of": ("a", "now", 0.0)}, 0))
 
 
 # The others are made of the same parts; they run with the slow tests.

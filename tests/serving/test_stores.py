@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from serving import in_process
 from serving.stored import publish, rows
 from serving.test_reader import CASES, HOUR, MINUTE, START, compare, definition, micros, records
 
@@ -14,8 +15,8 @@ import combinators as C
 from servers.postgres import postgres
 from servers.process import Unavailable
 from servers.redis import redis
-from slicing import hopping
-from slicing.serving import Range, Reader, Row, store_of
+from slicing import InvalidValue, hopping, serve_to
+from slicing.serving import Progress, Range, Reader, Row, store_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 
@@ -83,6 +84,15 @@ def close(store):
     getattr(store, "close", lambda: None)()
 
 
+def at_once(function):
+    """Call a function in three threads."""
+    threads = [threading.Thread(target=function) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+
 def test_windows_of_one_and_of_many_keys_equal_raw_records(store):
     windows, starts = CASES["tails"]
     card, choice = definition(windows), random.Random(1)
@@ -112,7 +122,7 @@ def test_a_row_is_replaced_only_by_a_newer_one(store):
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_written_in_any_order_are_those_of_the_newest_versions(store, seed):
     choice, wanted = random.Random(seed), {}
-    store.publish("user", "manifest", "progress")
+    store.publish("user", "manifest", "progress", "")
     for step in range(40):
         written = [
             Row(
@@ -187,11 +197,7 @@ def test_a_micro_batch_that_runs_twice_at_once_is_written_once(store):
             store.put("user", batches[batch])
         close(store)
 
-    threads = [threading.Thread(target=write) for _ in range(3)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    at_once(write)
     ranges = [Range(level, START - HOUR, START + 4 * HOUR) for level in range(2)]
     for key in ("ada", "bob", "é"):
         stored = f'["{key}"]'
@@ -252,7 +258,7 @@ def test_what_is_not_there_is_empty(store):
     assert store.read("user", [], []) == ("", "", [])
     found = store.read("user", ['["ada"]'], [Range(0, 0, START)])
     assert (found.manifest, found.progress) == ("", "")
-    store.publish("user", "manifest", "progress")
+    store.publish("user", "manifest", "progress", "")
     assert store.read("user", ['["ada"]'], [Range(0, 0, START)]) == ("manifest", "progress", [[[]]])
     assert store.read("other", [], ()) == ("", "", [])
 
@@ -260,7 +266,93 @@ def test_what_is_not_there_is_empty(store):
 def test_a_store_of_a_url_is_that_of_its_url_in_another_process(store, kind):
     if kind[0] == "memory":
         pytest.skip("it is of one process")
-    store.publish("user", "manifest", "progress")
+    store.publish("user", "manifest", "progress", "")
     other = pickle.loads(pickle.dumps(store))
     assert other.read("user", [], ()).manifest == "manifest"
     other.close()
+
+
+def test_progress_is_replaced_only_by_what_follows_it(store):
+    def publish(progress, before):
+        return store.publish("user", f"manifest of {progress}", progress, before)
+
+    assert [publish("2", "1"), publish("1", ""), publish("2", ""), publish("3", "1"), publish("4", "3")] == [
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert store.read("user", [], ())[:2] == ("manifest of 4", "4")
+    assert store.read("other", [], ())[:2] == ("", "")
+
+
+def test_of_writers_that_publish_at_once_each_follows_another(store):
+    def count():
+        for _ in range(20):
+            before = None
+            while before is None or not store.publish("user", "manifest", str(int(before or 0) + 1), before):
+                before = store.read("user", [], ()).progress
+        close(store)
+
+    at_once(count)
+    assert store.read("user", [], ()).progress == "60"
+
+
+class Overtaken:
+    """A store whose user is slow: before its first call of a method, others write."""
+
+    def __init__(self, of, method, others):
+        self.of, self.method, self.others = of, method, others
+
+    def __getattr__(self, name):
+        return self._slow if name == self.method else getattr(self.of, name)
+
+    def _slow(self, *given):
+        others, self.others = self.others, lambda: None
+        others()
+        return getattr(self.of, self.method)(*given)
+
+
+def write(store, numbers, query="query"):
+    for number in numbers:
+        in_process.write(serve_to(store), number, query)
+
+
+def progress_of(store):
+    return Progress.read(store.read("user", (), ()).progress)
+
+
+@pytest.mark.parametrize(("method", "number"), [("put", 15), ("put", 12), ("publish", 15)])
+def test_a_slow_writer_puts_no_progress_back(store, method, number):
+    write(store, range(15))
+    write(Overtaken(store, method, lambda: write(store, range(15, 20))), [number])
+    found = progress_of(store)
+    assert (found.batch, found.watermark) == (19, in_process.watermark(19))
+    assert Reader(store, in_process.CARD).read("ada", at="watermark")["m10"] == {"n": 20}
+
+
+def test_a_slow_checkpoint_does_not_take_the_place_of_a_newer_one(store):
+    write(store, range(15))
+    slow = Overtaken(store, "put", lambda: write(store, range(3), "new"))
+    with pytest.raises(InvalidValue, match="a newer one than this has written it: epoch 2, this is 1"):
+        write(slow, [15])
+    found = progress_of(store)
+    assert (found.epoch, found.batch) == (2, 2)
+
+
+def test_a_checkpoint_that_takes_over_knows_of_all_rows_that_are_gone(store):
+    write(store, range(15))
+    write(Overtaken(store, "publish", lambda: write(store, range(15, 40))), [0], "new")
+    found = progress_of(store)
+    assert (found.epoch, found.batch) == (2, 0)
+    assert found.gone == (in_process.watermark(39) - 24 * HOUR,)
+
+
+def test_checkpoints_that_begin_at_once_have_numbers_of_their_own(store):
+    write(store, range(15))
+    with pytest.raises(InvalidValue, match="a newer one than this has written it: epoch 3, this is 2"):
+        write(Overtaken(store, "put", lambda: write(store, range(3), "third")), [0], "second")
+    write(Overtaken(store, "publish", lambda: write(store, range(3), "fourth")), [0], "fifth")
+    assert progress_of(store).epochs == {"query": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
+    assert progress_of(store).epoch == 5

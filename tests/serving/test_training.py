@@ -82,6 +82,27 @@ def test_training_rows_equal_raw_records_and_served_values(spark, tmp_path, kind
                     compare(served[name], [each for each in own if start(t) <= each["ts"] < t])
 
 
+def test_records_count_from_when_they_were_known(spark):
+    """Equal to raw records; some become known hours later, and some before their own time."""
+    windows = {"ten": hopping("10 minutes", "1 minute"), "days": hopping("2 days", "1 minute", tail="1 hour")}
+    card = group_by("user").window(**windows, time="ts", long=True).define(count=C.count(), total=C.sum("n"))
+    held = records(8, ORIGINS[0], 3 * DAY)
+    created = F.expr("CASE WHEN pmod(hash(ts), 5) > 0 THEN timestampadd(MINUTE, pmod(hash(ts, n), 300) - 30, ts) END")
+    frame = history(spark, held).withColumn("created", created)
+    known = [(row["user"], micros(row["ts"]), row["created"], row["n"]) for row in frame.collect()]
+    choice = random.Random(8)
+    asked = [(choice.choice(["ada", "bob"]), ORIGINS[0] + choice.randrange(3 * DAY)) for _ in range(200)]
+    for row in card.at(spine(spark, asked), frame, spine_time="at", known="created").collect():
+        key, t = asked[row["row"]]
+        for name in windows:
+            since = micros(row["starts"][name])
+            of = [n for k, ts, when, n in known if k == key and since <= ts < t and when and micros(when) <= t]
+            values = [n for n in of if n is not None]
+            assert (row[f"count_{name}"], row[f"total_{name}"]) == (len(of), sum(values) if values else None)
+    with pytest.raises(InvalidType, match="`known` names a column of the type of times"):
+        card.at(spine(spark, asked), frame, spine_time="at", known="n")
+
+
 def test_rows_without_a_time_are_null_and_windows_need_names(spark):
     card = group_by("user").window(hopping("10 minutes", "1 minute"), time="ts").define(n=RESULTS["n"], x=RESULTS["x"])
     held = records(5, ORIGINS[0], HOUR, count=20)

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from serving.test_reader import MINUTE, START, micros
+from serving.test_reader import HOUR, MINUTE, START, micros
 from serving.test_served import run
 from streams import record, source, table, write
 
@@ -40,7 +40,7 @@ class Breaks:
         if not self.broken and self.of._connection().execute("SELECT count(*) FROM slices").fetchone()[0]:
             self.broken = True
             raise RuntimeError("the power is gone")
-        self.of.publish(*given)
+        return self.of.publish(*given)
 
 
 def counts(reader, t):
@@ -145,6 +145,28 @@ def test_rows_leave_when_no_window_needs_them_and_the_watermark_equals_a_lookup(
     assert micros(answer.known_from[repr(WINDOW)]) == at - 10 * MINUTE
 
 
+def test_the_watermark_is_that_of_the_last_micro_batch(spark, tmp_path):
+    """After a restart, too: a record that the state refuses is in no window as of the watermark."""
+    url, folder = f"sqlite:///{tmp_path}/features.db", tmp_path / "in"
+    folder.mkdir()
+    events, read, watermarks = source(spark, folder, "1 minute"), [], []
+
+    def write_and_read(batch, number):
+        serve_to(url, keep="1 day")(batch, number)
+        if number:
+            answer = Reader(url, CARD).read(0, at="watermark")
+            watermarks.append(micros(answer.watermark))
+            start, at = micros(answer.starts[repr(WINDOW)]), micros(answer.at)
+            assert answer[WINDOW]["n"] == sum(start <= each < at for each in read)
+
+    for times in ([START, START + HOUR], [START - 5 * MINUTE]):
+        write([table([record(0, t)]) for t in times], folder, len(read))
+        read += times
+        run(spark, CARD.serve(events), write_and_read, tmp_path / "checkpoint")
+    assert watermarks == [START - MINUTE, *[START + HOUR - MINUTE] * (len(watermarks) - 1)]
+    assert len(watermarks) > 2
+
+
 def test_what_cannot_be_served_is_refused_when_the_query_is_built(spark, tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     events = source(spark, tmp_path / "in", "1 minute")
@@ -156,13 +178,17 @@ def test_what_cannot_be_served_is_refused_when_the_query_is_built(spark, tmp_pat
     with pytest.raises(InvalidType, match="this DataFrame is bounded"):
         CARD.serve(spark.createDataFrame([], events.schema))
     history = spark.createDataFrame([], events.schema)
-    with pytest.raises(InvalidValue, match=r"those of a history get none; got warm\("):
-        CARD.on(events).warm(history, until=START).serve(events)
+    with pytest.raises(InvalidValue, match=r"a history of records; got warm\(partials=df"):
+        CARD.on(events).warm(partials=CARD.on(history).partials(), until=START).serve(events)
     with pytest.raises(InvalidValue, match="shares none"):
         grouped.window(unbounded(ttl="1 day"), time="ts").emit(on_update()).define(n=C.count()).serve(events)
-    pairs = group_by(F.struct("world", "x").alias("pair")).window(WINDOW, time="ts").define(n=C.count())
-    with pytest.raises(InvalidType, match="key column `pair` has type struct"):
-        pairs.serve(events)
+    for key in ("array('a')", "map('a', 1)", "named_struct('a', array(1))", "interval '1' day"):
+        odd = group_by(F.expr(key).alias("odd")).window(WINDOW, time="ts").define(n=C.count())
+        with pytest.raises(InvalidType, match=r"key column `odd.* has type"):
+            odd.serve(events)
+    spaced = group_by(F.expr("named_struct('a b:c', 1)").alias("odd")).window(WINDOW, time="ts").define(n=C.count())
+    with pytest.raises(InvalidType, match="names in structs have none of"):
+        spaced.serve(events)
     monkeypatch.setattr(serving, "on_connect", lambda session: True)
     with pytest.raises(MissingRequirement, match=r"of Spark Connect cannot. Start this query in a program"):
         CARD.serve(events)
@@ -172,5 +198,31 @@ def test_what_cannot_be_served_is_refused_when_the_query_is_built(spark, tmp_pat
             serve_to(wrong)
     with pytest.raises(InvalidValue, match=r"`serve_to` writes the rows of `definition.serve\(events\)`"):
         serve_to(f"sqlite:///{tmp_path}/features.db")(spark.createDataFrame([(1,)], "n int"), 0)
+    stored = spark.createDataFrame([], CARD.serve(events).schema)
+    with pytest.raises(InvalidValue, match=r"there is no query here\. Pass the function to `foreachBatch`"):
+        serve_to(f"sqlite:///{tmp_path}/features.db")(stored, 0)
     with pytest.raises(InvalidValue, match=r"these have world, slice, n. Give it that stream as it is"):
         serve_to(f"sqlite:///{tmp_path}/features.db")(CARD.serve(events).select("world", "slice", "n"), 0)
+
+
+def test_a_warm_start_serves_its_history(spark, tmp_path):
+    url, folder, until = f"sqlite:///{tmp_path}/features.db", tmp_path / "in", START + HOUR
+    folder.mkdir()
+    window = hopping("30 minutes", "1 minute", tail="10 minutes")
+    card = group_by("world").window(m10=WINDOW, m30=window, time="ts", long=True).define(n=C.count(), x=C.sum("x"))
+    held = [record(at % 3, START + at * MINUTE // 2 + 7, x=0.5 * at) for at in range(200)]
+    past = [each for each in held if each["ts"] < until]
+    events, history = source(spark, folder, "1 minute"), spark.createDataFrame(table(past))
+    rest = held[len(past) :]
+    write([table(rest[:5]), table(rest[5:40]), table(rest[40:])], folder)
+    stream = card.warm(history, until=until)
+    run(spark, stream.serve(events), serve_to(url, keep="1 hour"), tmp_path / "warm")
+    reader, times = Reader(url, card), [until, until + 11 * MINUTE, until + 30 * MINUTE, until + 5 * HOUR]
+    spine = spark.createDataFrame([(key, t) for key in range(4) for t in times], "world long, t long")
+    rows = card.at(spine.select("world", F.timestamp_micros("t").alias("ts")), spark.createDataFrame(table(held)))
+    for row in rows.collect():
+        answer = reader.read(row["world"], at=row["ts"].astimezone())
+        assert dict(answer) == {w: {"n": row[f"n_{w}"], "x": row[f"x_{w}"]} for w in ("m10", "m30")}, row
+        assert {w: at.timestamp() for w, at in answer.starts.items()} == {
+            w: at.timestamp() for w, at in row["starts"].asDict().items()
+        }

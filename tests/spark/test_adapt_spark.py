@@ -152,7 +152,7 @@ def test_a_live_change_goes_on_as_the_records_tell(spark, begun, tmp_path):
     assert [change.what for change in changes] == CHANGED
     assert changes.allowed
     assert "tumbling('1 minute')" in repr(changes)
-    with pytest.raises(StreamingQueryException, match=r'Add `.adapt\("allow"\)` to go on'):
+    with pytest.raises(StreamingQueryException, match=r'Add `.adapt\("allow"\)` to continue'):
         run(new(spark, begun / "files", "refuse").dataframe(), checkpoint=copy(begun, tmp_path / "refused"))
     (output,) = run(new(spark, begun / "files").dataframe(), checkpoint=place)
     assert found(output) == wanted_new()

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import venv
+from operator import add
 from pathlib import Path
 
 import pyspark
@@ -11,10 +12,20 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 import combinators as C
-from slicing import InvalidValue, MissingRequirement, advice, configure, group_by, tumbling
+from slicing import Aggregate, InvalidValue, MissingRequirement, advice, configure, group_by, tumbling
 from slicing.spark import bytecode, requirements
 from slicing.spark.advice import lines
-from slicing.spark.settings import _ALL, BATCH_BYTES, LOCAL, NEEDED, PARTITIONS, SOCKETS, STATE_STORE, settings_of
+from slicing.spark.settings import (
+    _ALL,
+    BATCH_BYTES,
+    LOCAL,
+    NEEDED,
+    PARTITIONS,
+    SOCKETS,
+    STATE_STORE,
+    TRACEBACKS,
+    settings_of,
+)
 
 pytestmark = pytest.mark.versions
 SETTINGS = settings_of(pyspark.__version__)
@@ -100,9 +111,8 @@ def test_settings_are_those_that_this_version_of_spark_knows(spark):
             return loads(java, setting.value)
         return known.findEntry(setting.name) is not None
 
-    looked_at = [
-        each for each in _ALL if each.value.startswith("org.") or each.name in (BATCH_BYTES.name, SOCKETS.name)
-    ]
+    entries = {each.name for each in (BATCH_BYTES, SOCKETS, TRACEBACKS)}
+    looked_at = [each for each in _ALL if each.value.startswith("org.") or each.name in entries]
     assert [each for each in looked_at if there(each)] == [each for each in SETTINGS if each in looked_at]
     assert len(looked_at) == len(_ALL) - 1
 
@@ -145,7 +155,7 @@ def test_advice_says_what_is_and_what_should_be(spark, capsys):
         spark.conf.set(STATE_STORE.name, STATE_STORE.value)
         spark.conf.set(PARTITIONS, "2")
     assert printed[0].startswith(f"{NEEDED}: {STATE_STORE.name} = {STATE_STORE.value}, now another: Spark's stateful")
-    assert printed[len(SETTINGS)].startswith(f"pays: {PARTITIONS}, now 200: about the cores")
+    assert printed[len(SETTINGS)].startswith(f"worth it: {PARTITIONS}, now 200: about the cores")
     assert lines(spark)[len(SETTINGS)] == f"ok: {PARTITIONS} = 2"
 
 
@@ -154,7 +164,9 @@ def test_advice_says_whether_workers_import_bytecode(spark, monkeypatch):
     assert [line.startswith("ok: Python workers import bytecode, from ") for line in said] == [True, True]
     monkeypatch.delenv("SPARK_HOME")
     archives, made = bytecode.archives(), lines(spark)[len(SETTINGS) + 1]
-    assert made.startswith("ok: " if all(map(bytecode.has_bytecode, archives)) else f"pays: `{bytecode.COMMAND}`, once")
+    assert made.startswith(
+        "ok: " if all(map(bytecode.has_bytecode, archives)) else f"worth it: `{bytecode.COMMAND}`, once"
+    )
 
 
 @pytest.mark.skipif(
@@ -215,3 +227,27 @@ def test_advice_prints_the_configuration_of_a_pipeline(capsys):
     assert found == wanted | {PARTITIONS: '"8"'}
     with pytest.raises(InvalidValue, match=r"advice\(pipeline=True\)"):
         advice()
+
+
+def seen(acc, _=None):
+    """Add the daemon that forked this worker."""
+    return f"{acc}{os.getppid()};"
+
+
+@pytest.mark.parametrize("simplified", ["false", "true"])
+def test_both_stages_have_the_workers_of_one_daemon(spark, tmp_path, simplified):
+    """The first stage adds a record, the second makes the result; with the other setting each has its own daemon."""
+    spark.range(4).selectExpr("id", "timestamp_seconds(id) AS ts").write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("id bigint, ts timestamp").parquet(str(tmp_path / "in"))
+    windowed = group_by(stream.withWatermark("ts", "0 seconds"), "id").window(tumbling("1 second"), time="ts")
+    made = Aggregate(lambda: "", seen, add, lower=seen, returns="string", columns=False, laws=False).on("id")
+    spark.conf.set(TRACEBACKS.name, simplified)
+    try:
+        writer = windowed.aggregate(seen=made).writeStream.format("memory").queryName(f"workers_{simplified}")
+        query = writer.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        query.awaitTermination()
+    finally:
+        spark.conf.set(TRACEBACKS.name, TRACEBACKS.value)
+    texts = [text for row in spark.table(f"workers_{simplified}").collect() for text in row.seen.split(";")[:-1]]
+    assert len(texts) == 2 * 3
+    assert len({*texts}) == (1 if simplified == "false" else 2)

@@ -7,6 +7,7 @@ import resource
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import SPARK
@@ -35,7 +36,7 @@ from streams import (
 
 import combinators as C
 from combinators.catalogue import CATALOGUE, sample_kinds, samples
-from slicing import Aggregate, Hopping, group_by, hopping, tumbling
+from slicing import Aggregate, Hopping, InvalidValue, group_by, hopping, on_close, tumbling
 from slicing.aggregates.fields import arrow_type
 
 UTC = dt.UTC
@@ -416,3 +417,30 @@ def test_shuffle_and_memory_do_not_grow_with_the_window(spark, fresh_workers, co
     assert week[0] == SERIES * (SLICES + 10_079)
     for one, other in zip(hour[1:], week[1:], strict=True):
         assert other <= 1.2 * one
+
+
+def test_hours_without_records_are_those_of_pandas(spark):
+    """`resample` has each hour from the first to the last of a key, with sums of 0; ours go on for as long as asked."""
+    times = {"a": [0, 10, 190, 200], "b": [70, 500]}
+    rows = [
+        (key, dt.datetime(2026, 1, 1, tzinfo=UTC) + dt.timedelta(minutes=at), at) for key in times for at in times[key]
+    ]
+    events = spark.createDataFrame(rows, "key string, ts timestamp, n long")
+    windowed = group_by(events, "key").window(tumbling("1 hour"), time="ts").emit(on_close(empty="1 day"))
+    found = (
+        windowed.aggregate(rows=C.count(), total=C.sum("n")).select("key", "window.start", "rows", "total").toPandas()
+    )
+    for key, some in pd.DataFrame(rows, columns=["key", "ts", "n"]).groupby("key"):
+        own = found[found["key"] == key].sort_values("start").reset_index(drop=True)
+        hours = some.set_index("ts")["n"].resample("1h")
+        assert own["rows"].tolist() == hours.count().tolist() + [0] * 24
+        assert own["total"].fillna(0).tolist() == hours.sum().tolist() + [0] * 24
+        assert own["total"].isna().tolist() == (own["rows"] == 0).tolist()
+
+
+def test_windows_without_records_need_results_of_slices(spark):
+    events = spark.createDataFrame([], "key string, ts timestamp, n long")
+    windowed = group_by(events, "key").window(tumbling("1 hour"), time="ts").emit(on_close(empty="1 day"))
+    alone = Aggregate(lambda: 0, lambda n, _: n + 1, partial="n bigint", eager=True)
+    with pytest.raises(InvalidValue, match="Give each aggregate a `combine`, or leave `empty` out"):
+        windowed.aggregate(rows=alone.on("n"))

@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 import combinators as C
-from docs.compatibility import BY_CLOCK, COLUMNS, KINDS, OPTIONS, TRIGGERS, YES, Windows, built, outcome, triggers_of
+from docs.compatibility import (
+    BY_CLOCK,
+    COLUMNS,
+    KINDS,
+    OPTIONS,
+    SAME,
+    TRIGGERS,
+    YES,
+    Windows,
+    built,
+    outcome,
+    triggers_of,
+)
 from slicing import (
     InvalidValue,
     by_edges,
@@ -44,6 +56,7 @@ MORE = {
     "wide rows": Windows(named={"day": DAY, "ten": hopping("10 minutes", "1 minute")}),
     "sessions": Windows((session(gap_column="value"),)),
     "sliding": Windows((sliding("1 hour", right=False),)),
+    "sliding, several lengths": Windows((sliding(day="1 day", week="7 days", right=False, closed="left"),)),
     "counting": Windows((counting(100, 10, ttl="1 day"),)),
     "unbounded": Windows((unbounded(ttl="1 day"),)),
 }
@@ -55,7 +68,11 @@ def cells():
     text = re.search(r"<!-- table what goes with what -->\n((?:\|.*\n)+)", PAGE)[1]
     head, _, *lines = text.splitlines()
     columns = [name.strip() for name in head.split("|")[2:-1]]
-    rows = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in lines}
+    rows = {
+        kind: [cell.strip() for cell in line.split("|")[2:-1]]
+        for line in lines
+        for kind in line.split("|")[1].strip().split("; ")
+    }
     return {(row, name): cell for row, found in rows.items() for name, cell in zip(columns, found, strict=True)}
 
 
@@ -98,9 +115,9 @@ def test_queries_on_frames_come_to_what_the_table_says(sources, kind, of, column
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize(("kind", "of"), [(kind, of) for kind, of in CALLS if kind != "counting"])
 def test_the_table_says_what_goes_by_the_clock(sources, kind, of, column):
-    """A cell "as by event time" is that of the kind."""
+    """A cell "same" is that of the kind."""
     cell = cells()[BY_CLOCK, column]
-    if cell == "as by event time" or (kind == "unbounded" and column != "bounded"):
+    if cell == SAME or (kind == "unbounded" and column != "bounded"):
         cell = cells()[kind, column]
     found = on_frames(sources, of, column, processing_time())
     assert says(cell, found), found
@@ -131,7 +148,7 @@ def test_the_plan_says_what_waits_for_the_clock(sources):
 def test_the_table_is_whole():
     found = cells()
     assert {row for row, _ in found} == {*KINDS, BY_CLOCK} == {*MORE, BY_CLOCK}
-    assert {column for _, column in found} == {*TRIGGERS, *OPTIONS, "command line"}
+    assert {column for _, column in found} == {*TRIGGERS, *OPTIONS}
     below = dict(re.findall(r"^(\d+)\. (.*)$", PAGE[PAGE.index("## What goes with what") :], re.MULTILINE))
     given = {number for cell in found.values() for number in re.findall(r"\((\d+)\)", cell)}
     assert below.keys() == given

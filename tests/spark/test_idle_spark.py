@@ -40,7 +40,7 @@ def test_a_window_closes_without_input_and_refuses_what_comes_then(spark, tmp_pa
 def test_a_bucket_without_records_is_idle_beside_one_with_them(spark, tmp_path):
     write([table([record(world, START) for world in range(1, 33)])], tmp_path / "in")
     windows = group_by(source(spark, tmp_path / "in"), "world").window(tumbling("4 seconds"), time="ts")
-    definition = windows.idle(after="2 seconds").retain("1 hour").define(held=C.count())
+    definition = windows.idle(after="6 seconds").retain("1 hour").define(held=C.count())
     writer = definition.dataframe().writeStream.format("memory").queryName("idle_beside")
     writer = writer.option("checkpointLocation", str(tmp_path / "state"))
     query = writer.trigger(processingTime="200 milliseconds").start()

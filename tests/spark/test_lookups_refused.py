@@ -55,6 +55,7 @@ def definition(window, tree="auto", **results):
         (WINDOW, {"windows": tumbling("1 day", zone="Asia/Kathmandu")}, "an edge at every 1 day in Asia/Kathmandu"),
         (WINDOW, {"windows": tumbling("1 hour", zone="Asia/Kathmandu")}, "an edge at every 1 hour in Asia/Kathmandu"),
         (WINDOW, {"windows": by_edges([1], [60_000_001])}, "an edge at"),
+        (WINDOW, {"windows": tumbling("1 minute", closed="right")}, "Give them the same `closed`"),
         (WINDOW, {"latest": True, "starts": TIMES}, "Leave one out"),
     ],
     ids=str,

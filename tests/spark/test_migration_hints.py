@@ -150,11 +150,6 @@ ANSWERED = {
         InvalidType,
         "`.window(session('5 minutes'), time='ts')`",
     ),
-    "closed": (
-        lambda f: group_by(f).features_at(f, "1 hour", time="ts", closed="left"),
-        InvalidValue,
-        "got '1 hour', closed='left'. Write `inclusive=True`",
-    ),
     "a column with a typing error": (
         lambda f: windowed(f).aggregate(n=C.sum("amuont")),
         InvalidValue,

@@ -353,6 +353,7 @@ def refusals(spark, files, past, stored):
         "`n`": lambda: plain.warm(past.drop("n"), until=AT),
         "about when records come": lambda: clock.warm(past, until=AT),
         "was given none": lambda: forever.warm(past, until=AT),
+        "the other way round": lambda: defined(live, tumbling("1 minute", closed="right")).partials(),
         "share none|shares none": lambda: defined(live, session("1 minute")).partials(),
         "has a column `total`": lambda: sums.from_partials(stored.drop("total")),
         "those of this query are": lambda: sums.from_partials(stored.withColumn("records", F.lit("x"))),

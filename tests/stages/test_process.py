@@ -68,6 +68,7 @@ BY_RECORDS = {
     "session, judged whole": session("30 seconds", late_by="session"),
     "sliding": sliding("1 minute"),
     "left": sliding("1 minute", right=False),
+    "before": sliding("1 minute", right=False, closed="left"),
     "counting": counting(5, advance=3),
     "counting, tumbling": counting(4),
 }
@@ -163,18 +164,21 @@ def test_a_stream_equals_bounded_input(name):
 @pytest.mark.parametrize("delay", [0, 400 * MINUTE])
 @pytest.mark.parametrize("name", ALL)
 def test_a_function_that_counts_is_count(name, delay):
-    """Of every kind of windows, the rows of `C.count()`, micro-batch by micro-batch, late records and all."""
+    """Of every kind of windows, the rows of `C.count()`, micro-batch by micro-batch, late records and all.
+
+    A function is called for windows with records.
+    """
     batches = [
         [(time, "k0", 0) for time, _, _ in batch] for batch in cut(shifted(random_records(7, 60, 30 * MINUTE)), 5)
     ]
     rows = Play(ALL[name], counted, "n long").stream(batches, delay)
     replay = local_runner.stream(ALL[name], [[time for time, _, _ in batch] for batch in batches], delay)
     counts = [row.records for row in replay.rows] + [row.records for row in replay.open]
-    assert sorted(row[3] for row in rows) == sorted(counts)
+    assert sorted(row[3] for row in rows) == sorted(filter(None, counts))
     bounded = Play(ALL[name], counted, "n long", streaming=False).bounded([r for batch in batches for r in batch])
     times = [time for batch in batches for time, _, _ in batch]
     assert sorted(row[3] for row in bounded) == sorted(
-        row.records for row in local_runner.bounded(ALL[name], times).rows
+        row.records for row in local_runner.bounded(ALL[name], times).rows if row.records
     )
 
 
@@ -206,7 +210,8 @@ def test_every_firing_counts_as_count_does(name, trigger):
     times = [[time for time, _, _ in batch] for batch in batches]
     replay = local_runner.stream(ALL[name], times, MINUTE, TRIGGERS[trigger], grace, clock)
     ours = Counter((start, stop, n or 0, kind) for _, start, stop, n, kind in rows)
-    assert ours == Counter((row.start, row.end, row.records, row.emission) for row in replay.rows)
+    called = [row for row in replay.rows if row.records or row.emission == "merged"]
+    assert ours == Counter((row.start, row.end, row.records, row.emission) for row in called)
     assert ours or name == "zone", "some windows fire"
 
 

@@ -28,8 +28,8 @@ def batches(count, rows, noted):
         columns = {
             "time": pa.array(at, pa.timestamp("us", "UTC")),
             "k0": pa.array([each % 3 for each in at]),
+            "s2": pa.array([(None, math.nan, float(each))[min(each % 5, 2)] for each in at]),
             "v0": pa.array(at),
-            "s0": pa.array([(None, math.nan, float(each))[min(each % 5, 2)] for each in at]),
         }
         yield pa.RecordBatch.from_pydict(columns)
 
@@ -63,8 +63,8 @@ def test_the_first_event_time_may_be_that_of_a_column():
         "time": pa.array([0, 1, 2], pa.timestamp("us", "UTC")),
         "k0": pa.array([1, 1, 2]),
         "v0": pa.array([5, 6, 7]),
-        "s0": pa.array([ABSENT, 0, ABSENT]),
         "s1": pa.array([50, 40, 70]),
+        "s0": pa.array([False, True, None]),
     }
     rows = pa.Table.from_batches(stage([pa.RecordBatch.from_pydict(columns)])).to_pydict()
     (found,) = stage.heard(rows).blocks

@@ -19,6 +19,7 @@ from scenarios.streams import stream
 from slicing.stages import local_runner
 from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import early, on_close
+from slicing.triggers.trigger import EARLY_KINDS
 from slicing.windows.sliding import sliding
 from slicing.windows.time.slices import FOREVER
 from slicing.windows.window import tumbling
@@ -44,6 +45,10 @@ WITH = {
     "count, buffer": {"records": 5, "per": "window", "buffer": buffer(records=6)},
     "delay, key, buffer": {"records": 9, "per": "key", "after": "9 milliseconds", "buffer": buffer(records=4)},
     "event delay, buffer": {"after": "40 milliseconds", "by": "event", "buffer": buffer(records=4)},
+    "end": {"on_time": True},
+    "end, late": {"on_time": True, "late": True},
+    "count, end": {"records": 4, "per": "window", "on_time": True},
+    "delay, end, late": {"after": "5 milliseconds", "on_time": True, "late": True},
     "repeating": {"records": 5, "every": "4 milliseconds", "repeat": True},
 }
 KINDS = {
@@ -92,7 +97,7 @@ def fired(name, of, trigger, **options):
         for _ in stepped(rng, made, 8 if made.content == MIXED else 16, most=most, **options):
             pass
         made.drain()
-        seen += made.seen["early"]
+        seen += sum(made.seen[kind] for kind in EARLY_KINDS)
         if seen > 5:
             break
     return seen
@@ -183,7 +188,7 @@ def test_a_marked_record_fires_only_the_sliding_windows_that_hold_it(kind, seed)
 
 @pytest.mark.parametrize("condition", [{"every": "1 second"}, {"records": 3, "per": "key"}], ids=str)
 def test_conditions_that_no_record_of_a_closing_window_makes_true_do_not_read_its_state(condition):
-    assert list(early(**condition, final=False).on_records(None)) == []
+    assert list(early(**condition, final=False).on_records(None, None)) == []
 
 
 @pytest.mark.parametrize("content", CONTENTS)

@@ -132,7 +132,7 @@ def test_an_emission_prints_as_the_call_that_makes_it():
 
 def test_triggers_say_what_they_ask_and_mean():
     combined = [early(records=3, after="1 second"), early(every="1 second", by="event"), early(records=3, per="key")]
-    combined += [early(delta=("n", 1.0)), early(records=3, purge=True)]
+    combined += [early(delta=("n", 1.0)), early(records=3, purge=True), on_close(empty="1 hour")]
     triggers = [on_close(), *MODES.values(), *combined]
     assert len({each.meaning for each in triggers}) == len(triggers)
     assert set().union(*(each.asks for each in triggers)) == set(QUESTIONS) - {ENDS, STORED}, (
@@ -146,7 +146,7 @@ def test_triggers_say_what_they_ask_and_mean():
         (lambda: on_close(old=True), InvalidValue, "write on_close"),
         (lambda: on_close(discarding=True), InvalidValue, "write on_close"),
         (lambda: on_close(True, True, True), InvalidValue, "exclude each other"),
-        (lambda: early(), InvalidValue, "at least one of `every`, `records`, `after`, `when` and `delta`"),
+        (lambda: early(), InvalidValue, "at least one of `every`, `records`, `after`, `when`, `delta` and `on_time`"),
         (lambda: early(after="1500 microseconds"), InvalidValue, "`after` must be whole milliseconds"),
         (lambda: early(records=3, per="bucket"), InvalidValue, 'counted for, "window" or "key"; got per=\'bucket\''),
         (lambda: early(every="1 second", per="key"), InvalidValue, "and records=None"),
@@ -154,8 +154,16 @@ def test_triggers_say_what_they_ask_and_mean():
         (lambda: early(records=3, by="event"), InvalidValue, "and every=None"),
         (lambda: early(records=3, repeat=True), InvalidValue, "there is no `every`"),
         (lambda: early(records=3, final=1), InvalidType, "`final` says"),
-        (lambda: early(final=False), InvalidValue, "at least one of `every`, `records`, `after`, `when` and `delta`"),
-        (lambda: early(final=1), InvalidValue, "at least one of `every`, `records`, `after`, `when` and `delta`"),
+        (
+            lambda: early(final=False),
+            InvalidValue,
+            "at least one of `every`, `records`, `after`, `when`, `delta` and `on_time`",
+        ),
+        (
+            lambda: early(final=1),
+            InvalidValue,
+            "at least one of `every`, `records`, `after`, `when`, `delta` and `on_time`",
+        ),
         (lambda: early(final=True, purge=True), InvalidValue, "alone has none. Add a condition"),
         (lambda: early(final=True, buffer=buffer(records=1)), InvalidValue, "or leave `buffer` out"),
         (lambda: early(every="0 seconds"), InvalidValue, "at least one; got '0 seconds'"),

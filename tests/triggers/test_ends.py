@@ -16,7 +16,7 @@ from scenarios.due import Conditions, Known, MicroBatch, Pair
 from scenarios.kind import Place, Record, marked
 
 from slicing import InvalidValue, counting, hopping, session, sliding, tumbling, unbounded
-from slicing.content.signals import ABSENT, TRUE, Signals
+from slicing.content.signals import Signals
 from slicing.engines.looking import Look
 from slicing.errors import StateMismatch
 from slicing.stages.execution_plan import Aggregation
@@ -36,6 +36,8 @@ WINDOWS = {
     "gaps": session(gap_column="gap"),
     "late by session": session("10 milliseconds", late_by="session"),
     "gaps, late by session": session(gap_column="gap", late_by="session"),
+    "a greatest length": session("10 milliseconds", longest="20 milliseconds"),
+    "gaps, a greatest length": session(gap_column="gap", longest="20 milliseconds"),
     "a unit": session("10 milliseconds", late_by="session", unit="1 millisecond"),
 }
 WITH = {
@@ -65,7 +67,7 @@ class Ended:
     def heard(self, records):
         """The signals of records, as the stages before and behind the shuffle hand them on."""
         stage = Signalled(self.execution_plan.first_stage((0,)), self.emission.signals)
-        signals = {"s0": pa.array([TRUE if marked(Record(*r)) else ABSENT for r in records], pa.int64())}
+        signals = {"s0": pa.array([marked(Record(*r)) or None for r in records], pa.bool_())}
         if not records:
             return Signals(self.emission.signals)
         return stage.heard(self.staged(stage, self.columns(records) | signals, len(records) // 3))
@@ -99,19 +101,22 @@ def parted(window, records):
     """The sessions of (number, record): (key, start, end): the numbers of its records, in order of time."""
     found = {}
     for key in {record[1] for _, record in records}:
-        held, last, reached = [], None, 0
+        held, last, reached, ended = [], None, 0, 0
         for number, record in sorted(records, key=lambda each: (each[1][0], each[0])):
             if record[1] != key:
                 continue
             time, end = record[0], record[0] + record[3]
-            if held and (time > reached or (last is not None and time > last)):
-                found[key, held[0][1][0], reached + window.unit] = [n for n, _ in held]
+            too_long = held and window.longest is not None and time > held[0][1][0] + window.longest
+            if held and (time > reached or (last is not None and time > last) or too_long):
+                ended = reached if window.longest is None else max(reached, ended)
+                found[key, held[0][1][0], ended + window.unit] = [n for n, _ in held]
                 held, last = [], None
             reached = max(reached, end) if held else end
             held.append((number, record))
             last = time if marked(record) else last
         if held:
-            found[key, held[0][1][0], reached + window.unit] = [n for n, _ in held]
+            ended = reached if window.longest is None else max(reached, ended)
+            found[key, held[0][1][0], ended + window.unit] = [n for n, _ in held]
     return found
 
 
@@ -378,7 +383,7 @@ def test_a_checkpoint_with_ended_sessions_refuses_a_trigger_that_does_not_end_th
     one, _ = world(WINDOWS["a gap"])
     stepped(one, [(0, 1, 5, 0)], 0, 0)
     plain = Ended(WINDOWS["a gap"], on_close(), ends=False)
-    with pytest.raises(StateMismatch, match=r"on_close\(\) does not keep them apart. Go on with early\(when"):
+    with pytest.raises(StateMismatch, match=r"on_close\(\) does not keep them apart. Continue with early\(when"):
         plain.execution_plan.bucket(0, FINGERPRINT, one.store, on_close())
     for trigger in (on_close(), early(when="marked", ends=True)):
         wanted = replace(FINGERPRINT, fixed=support_of(WINDOWS["a gap"]).fixed(trigger, ()))

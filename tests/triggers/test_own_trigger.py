@@ -22,7 +22,7 @@ class EverySecond(Trigger):
     asks = frozenset({CLOSING, WAITING})
     meaning = "in every second micro-batch the open windows that got a record since"
 
-    def on_close(self, engine: Engine) -> Iterator[Firing]:
+    def on_close(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         yield FINAL, engine.closing().results()
 
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:

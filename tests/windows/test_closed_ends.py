@@ -17,7 +17,7 @@ HOLDS = {
 }
 EVEN = {
     "left": (tumbling("10 minutes"), 0),
-    "right": (tumbling("10 minutes", offset="1 microsecond"), 1),
+    "right": (tumbling("10 minutes", closed="right"), 0),
     "both": (hopping(MORE, advance="10 minutes"), 0),
     "none": (hopping(LESS, advance="10 minutes", offset="1 microsecond", gaps=True), 1),
 }

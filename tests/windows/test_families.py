@@ -491,10 +491,19 @@ REFUSED = {
     "gaps": (lambda: hopping_family("1 day", "2 days", 0, "UTC"), "multiple of the second"),
     "hopping hours": (lambda: hopping_family("6 hours", "1 hour", 0, "UTC"), "got 6 hours and 1 hour"),
     "a day by hours": (lambda: hopping_family("1 day", "1 hour", 0, "UTC"), "got 1 day and 1 hour"),
-    "offset with zone": (lambda: hopping_family("1 day", "1 day", "1 hour", "UTC"), "`offset` and `zone`"),
-    "offset in a cumulating zone": (
-        lambda: cumulating_family("1 day", "1 hour", timedelta(0), "UTC"),
-        "`offset` and `zone`",
+    "an offset of days": (
+        lambda: hopping_family("2 days", "1 day", "1 day", "UTC"),
+        "must be shorter than `advance`, 1 day",
+    ),
+    "an offset of months": (lambda: hopping_family("2 days", "1 day", "1 month", "UTC"), "has months where `advance`"),
+    "a year later": (lambda: cumulating_family("1 year", "1 day", "1 year", "UTC"), "shorter than `size`, 1 year"),
+    "hours later": (
+        lambda: hopping_family("1 hour", "1 hour", "5 minutes", "UTC"),
+        "that divide an hour begin with the hour in a zone; got 1 hour from 5 minutes on. .* or `by_edges`",
+    ),
+    "days from six by hours and a half": (
+        lambda: cumulating_family("1 day", "1 hour", "330 minutes", "UTC"),
+        "got 1 hour from 30 minutes on",
     ),
     "months without a zone": (
         lambda: hopping("1 month", "1 month"),

@@ -16,7 +16,7 @@ from slicing import (
     unbounded,
 )
 from slicing.windows.families.several import several
-from slicing.windows.specs import cut_text, edges_text, short, windows_text
+from slicing.windows.specs import cut_text, edges_text, from_spec, short, windows_text
 
 CALLS = [
     tumbling("1 hour"),
@@ -29,6 +29,11 @@ CALLS = [
     hopping("7 days", "1 day", zone="Europe/Berlin"),
     hopping("1 year", "1 quarter", zone="UTC"),
     tumbling("1 month", zone="Europe/Berlin"),
+    tumbling("1 hour", closed="right"),
+    hopping("1 minute", "1 hour", offset="5 s", gaps=True, closed="right"),
+    hopping("7 days", "1 day", zone="Europe/Berlin", closed="right"),
+    hopping("90 days", "1 minute", tail="1 hour", closed="right"),
+    cumulating("1 month", "1 day", zone="Asia/Tokyo", closed="right"),
     tumbling("15 minutes", zone="US/Central"),
     tumbling("2 weeks", zone="UTC"),
     cumulating("1 day", "1 hour", offset="30 minutes"),
@@ -36,6 +41,9 @@ CALLS = [
     session("5 minutes"),
     session("5 minutes", unit="1 ms"),
     session(gap_column="gap"),
+    session("5 minutes", longest="2 hours"),
+    sliding("1 month", right=False, zone="Europe/Berlin"),
+    sliding("7 days", right=False, closed="left", zone="UTC"),
     sliding("1 hour"),
     sliding("1 hour", right=False),
     counting(100, 10),
@@ -53,6 +61,21 @@ def stored(window):
 @pytest.mark.parametrize("window", CALLS, ids=repr)
 def test_the_text_is_the_call_that_makes_the_windows(window):
     assert stored(eval(windows_text(stored(window)), NAMES)) == stored(window)
+
+
+def test_windows_back_are_made_again_from_their_spec():
+    made = sliding("1 quarter", right=False, closed="none", zone="Europe/Berlin").family
+    spec = json.loads(json.dumps(made.spec()))
+    assert spec == ["sliding back", ["local", "month", 3, "Europe/Berlin", made.zone.digest], "none"]
+    assert from_spec(spec) == from_spec(spec, zones=[made.zone]) == made
+
+
+@pytest.mark.parametrize("made", [session("1 minute"), session("1 minute", longest="1 hour")])
+def test_sessions_are_made_again_from_their_spec(made):
+    """Without a greatest length it is that of checkpoints from before there was one."""
+    spec = json.loads(json.dumps(made.family.spec()))
+    assert from_spec(spec) == made.family
+    assert spec == ["session", 60_000_000, None, 0, *([3_600_000_000] if made.longest else [])]
 
 
 @pytest.mark.parametrize("window", [CALLS[0], CALLS[2], CALLS[4], CALLS[7], CALLS[9], CALLS[12]], ids=repr)

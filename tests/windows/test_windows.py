@@ -161,7 +161,7 @@ def test_what_is_no_duration_is_refused(duration, error, says):
         ),
         (
             lambda: hopping("2 days", "1 hour", offset="1 minute", tail="1 day", zone="UTC"),
-            "`offset` and `zone` exclude each other",
+            "Clock units that divide an hour begin with the hour in a zone; got 1 hour from 1 minute on",
         ),
     ],
 )

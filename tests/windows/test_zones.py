@@ -252,6 +252,39 @@ def test_windows_are_the_groups_of_pandas(name, unit):
     assert found.tolist() == pd.DatetimeIndex(floors).as_unit("us").asi8.tolist()
 
 
+SHIFTED = [
+    ("day", 1, 6 * HOUR, 0),
+    ("day", 1, 150 * MINUTE, 0),  # in a gap and in a fold
+    ("day", 3, 2 * DAY + HOUR, 0),
+    ("week", 1, 6 * DAY, 0),  # from Sunday
+    ("hour", 6, 2 * HOUR, 0),
+    ("month", 1, 3 * DAY, 0),
+    ("quarter", 1, 0, 1),
+    ("year", 1, 30 * MINUTE, 3),
+]
+
+
+@pytest.mark.parametrize(("unit", "count", "offset", "months"), SHIFTED)
+@pytest.mark.parametrize("name", CHANGES)
+def test_shifted_edges_are_those_of_zoneinfo(name, unit, count, offset, months):
+    edges, zone = Local(unit, count, Zone.of(name), offset=offset, months=months), ZoneInfo(name)
+    at = [micros(change.replace(tzinfo=UTC)) for change in CHANGES[name]]
+    times = [time + step * HOUR + extra for time in at for step in range(-30, 31, 3) for extra in (-1, 0, 1)]
+    numbers = edges.count(np.array(times))
+    assert (np.diff(edges.edge(np.arange(numbers.min() - 2, numbers.max() + 3))) >= 0).all()
+    for time, number in zip(times, numbers.tolist(), strict=True):
+        for each in (number, number + 1):
+            if months:
+                own = {"month": 1, "quarter": 3, "year": 12}[unit] * count
+                year, month = divmod(each * own + months, 12)
+                wall = datetime(1970 + year, month + 1, 1)
+            else:
+                wall = wall_of(unit, count, each)
+            assert edges.edge(each) == first_instant(zone, wall + timedelta(microseconds=offset))
+        assert edges.edge(number) <= time < edges.edge(number + 1)
+    assert from_spec(json.loads(json.dumps(edges.spec()))) == edges
+
+
 def test_offsets_are_those_of_zoneinfo():
     # A clock that only goes forward has shown what it shows; so past a change by a day `reached` is the wall time.
     rng = random.Random(4)

@@ -8,10 +8,11 @@ from decimal import Decimal
 
 import pytest
 from fraud.features import RESULTS, WINDOWS, card, vector
-from fraud.stream import PAYMENT, parsed, slices
+from fraud.stream import DELAY, PAYMENT, parsed, slices
 
 from slicing import serve_to
 from slicing.serving import Reader
+from slicing.testing import run
 
 HOURS = {"10m": 1 / 6, "1h": 1, "6h": 6, "1d": 24, "7d": 7 * 24}
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -90,6 +91,20 @@ def asked():
     minutes = [START + timedelta(minutes=choice.randrange(8 * 24 * 60, 11 * 24 * 60)) for _ in range(100)]
     minutes += [START + timedelta(minutes=240 * 60 - choice.randrange(90)) for _ in range(100)]
     return [(f"card {choice.randrange(6)}", at) for at in minutes]
+
+
+def test_windows_close_with_all_payments_before_their_end():
+    """Without Spark: the payments of the last hour, in four micro-batches."""
+    made = [each for each in payments(seed=3) if each["ts"] >= START + timedelta(hours=239)]
+    batches = [made[at : at + len(made) // FILES + 1] for at in range(0, len(made), len(made) // FILES + 1)]
+    found = run(card, batches, DELAY, schema=PAYMENT)
+    rows = [row for batch in found for row in batch.rows]
+    assert sum(batch.counters["late"] for batch in found) == 0
+    assert {row.windows for row in rows} == {*WINDOWS}
+    for row in rows:
+        assert row.window.start == start(row.windows, row.window.end)
+        wanted = expected(made, row.card, row.window.end)[row.windows]
+        assert {name: row[name] for name in RESULTS} == wanted
 
 
 def test_served_features_are_of_all_payments(reader, made, asked):

@@ -12,49 +12,59 @@ pass of cumulative maxima over all keys costs n log(n) for n rows, independent o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.content.block import Block, Shape, encode_keys
+from slicing.content.block import Block, Shape, argsorted, encode_keys, sorted_rows
 from slicing.content.folding import reduced
 from slicing.content.intervals import ends_of
 from slicing.content.pairs import Pairs
+from slicing.windows.time.edges import BEFORE
 
 
-def sorted_rows(keys: Array, starts: Array) -> Array:
-    """Return the row numbers sorted by key and start, `int64[n]`; equal rows keep their order.
+def chains(keys: Array, starts: Array, ends: Array, longest: int | None = None) -> tuple[Array, Array]:
+    """Return the row numbers sorted by key and start, and the positions in that order where sessions begin.
 
-    Two sorts are fast here: starts are mostly sorted already, and keys are sorted by radix.
+    A session also begins at a row that starts more than `longest` after the start of the session before it.
     """
-    rows = np.argsort(starts, kind="stable")
-    return rows[by_code(keys[rows])]
-
-
-def by_code(keys: Array) -> Array:
-    """Return the row numbers sorted by key, `int64[n]`; rows of a key keep their order.
-
-    Codes are sorted 16 bits at a time, the lowest ones first: numpy sorts integers of at most 16 bits by radix.
-    """
-    most = int(keys.max(initial=0))
-    rows = np.argsort(keys.astype(np.min_scalar_type(min(most, 0xFFFF))), kind="stable")
-    while most := most >> 16:
-        keys = keys >> 16
-        rows = rows[np.argsort(keys[rows].astype(np.uint16), kind="stable")]
-    return rows
-
-
-def chains(keys: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Return the row numbers sorted by key and start, and the positions in that order where sessions begin."""
     rows = sorted_rows(keys, starts)
     if not len(rows):
         return rows, rows
     keys, starts = keys[rows], starts[rows]
-    pairs = Pairs.over(ends, int(keys[-1]) + 1)
-    _, reached = pairs.unpack(np.maximum.accumulate(pairs.pack(keys, ends[rows])))
     begins = np.ones(len(rows), dtype=bool)
-    begins[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > reached[:-1])
-    return rows, np.flatnonzero(begins)
+    begins[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > reached(keys, ends[rows])[:-1])
+    heads = np.flatnonzero(begins)
+    return rows, heads if longest is None else _cut(starts, ends[rows], heads, longest)
+
+
+def _cut(starts: Array, ends: Array, heads: Array, longest: int) -> Array:
+    """Return the positions where sessions begin, given those of sessions of any length: only long ones are read."""
+    stops = np.append(heads[1:], len(starts))
+    is_long = starts[stops - 1] - longest > starts[heads]
+    found: list[int] = []
+    for head, stop in zip(heads[is_long].tolist(), stops[is_long].tolist(), strict=True):
+        found += (head + at for at in _heads(starts[head:stop].tolist(), ends[head:stop].tolist(), longest))
+    return np.unique(np.concatenate([heads, np.array(found, dtype=np.int64)])) if found else heads
+
+
+def _heads(starts: list[int], ends: list[int], longest: int) -> Iterator[int]:
+    """Yield the positions where sessions begin that end by themselves, or `longest` after their start."""
+    reaches = full = BEFORE
+    for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        if start > min(reaches, full):
+            reaches, full = end, start + longest
+            yield at
+        elif end > reaches:
+            reaches = end
+
+
+def reached(keys: Array, ends: Array) -> Array:
+    """Return the greatest end of the rows of each key up to each row, `int64[n]`; rows are sorted by key."""
+    pairs = Pairs.over(ends, int(keys.max(initial=0)) + 1)
+    return pairs.unpack(np.maximum.accumulate(pairs.pack(keys, ends)))[1]
 
 
 def numbered(rows: Array, heads: Array) -> Array:
@@ -94,4 +104,4 @@ def holding(rows: Block, outer: Block) -> Array:
 
 def by_start(block: Block) -> Block:
     """Return the rows in the order in which blocks are stored: by start."""
-    return block.take(np.argsort(block.index, kind="stable"))
+    return block.take(argsorted(block.index))

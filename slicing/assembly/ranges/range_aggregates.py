@@ -35,10 +35,15 @@ def before(column: Array) -> Array:
 def range_aggregates(
     kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]
 ) -> Partials:
-    """Return the partial of rows `low[i]` up to but not including `high[i]`, for every i. Runs must not be empty.
+    """Return the partial of rows `low[i]` up to but not including `high[i]`, for every i; `init()` of empty runs.
 
     `place` names a row in error messages.
     """
+    if not (low < high).all():
+        every, held = kernel.spread(len(low)), np.flatnonzero(low < high)
+        if len(held):
+            _put(every, held, range_aggregates(kernel, columns, low[held], high[held], place))
+        return every
     found = without_combines(kernel, columns, low, high)
     return _by_sparse_table(kernel, columns, low, high, place) if found is None else found
 

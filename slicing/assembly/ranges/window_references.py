@@ -7,13 +7,14 @@
     right windows            [3 .. 6]   [4 .. 7]                 each starts after a row, and holds another one
     references               -1  0  3  4                         without duplicates
 
-A key has at most two windows per row, so its cost depends on its rows, not on the number of slices.
+A key has at most two windows per row, so its cost depends on its rows, not on the number of slices. References are to
+the longest windows of a query; shorter ones that end with them are ranges of the same rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,8 +33,8 @@ from slicing.windows.time.edges import AFTER, BEFORE
 class WindowReferences:
     """References to windows of a block that is sorted by key and slice.
 
-    Window `windows[i]` of the key with code `keys[i]` holds the rows `low[i]` up to but not including `high[i]`, at
-    least one. References are distinct and sorted by key and window.
+    Window `windows[i]` of the key with code `keys[i]` holds the rows `low[i]` up to but not including `high[i]`; none
+    only if the family may have empty windows. References are distinct and sorted by key and window.
     """
 
     windows: Array
@@ -74,7 +75,8 @@ def located(family: SlidingFamily, block: Block, windows: Array, keys: Array) ->
     """Return references to the given windows, with the rows that they hold; the block is sorted by key and slice."""
     pairs = Pairs.over(block.index, len(block.names))
     at = pairs.pack(block.keys, block.index)
-    low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in (windows, windows + family.longest))
+    edges = family.first_slice(windows), family.end_slice(windows)
+    low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in edges)
     return WindowReferences(windows, keys, low, high)
 
 
@@ -95,9 +97,12 @@ def all_references(shape: Shape, blocks: Sequence[Block]) -> Iterator[Windows]:
 
 
 def family_of(shape: Shape) -> SlidingFamily:
-    """Return the family of a shape, which must be one of sliding windows."""
-    assert isinstance(shape.family, SlidingFamily), "these windows are everywhere"
-    return shape.family
+    """Return the longest family of a shape, which must be one of sliding windows."""
+    return max(_families(shape), key=lambda each: each.size)
+
+
+def _families(shape: Shape) -> list[SlidingFamily]:
+    return [each for each in shape.family.families if isinstance(each, SlidingFamily)]
 
 
 def assemble_references(shape: Shape, block: Block, at: WindowReferences) -> Iterator[Windows]:
@@ -110,22 +115,40 @@ def assemble_references(shape: Shape, block: Block, at: WindowReferences) -> Ite
 
 def in_parts(shape: Shape, block: Block, at: WindowReferences) -> Iterator[WindowReferences]:
     """Yield the references in parts whose windows take about ASSEMBLY_BYTES."""
-    limit = at_once(ASSEMBLY_BYTES, _width(shape, block, at)) if len(at) else 1
+    limit = at_once(ASSEMBLY_BYTES, len(shape.family.families) * _width(shape, block, at)) if len(at) else 1
     return (at.take(slice(*some)) for some in even_runs(0, len(at), limit))
 
 
 def assembled(shape: Shape, block: Block, at: WindowReferences) -> Windows:
-    """Return the referenced windows, at least one, combined from the rows that they hold."""
-    first, end = int(at.low[0]), int(at.high[-1])
-    held, low, high = block.take(slice(first, end)), at.low - first, at.high - first
-    records = before(held.records)
+    """Return the referenced windows, at least one, combined from the rows that they hold.
+
+    The windows of other families that end with them are aligned with them.
+    """
+    families, first = _families(shape), int(at.low.min())
+    longest = family_of(shape)
+    held = block.take(slice(first, int(at.high[-1])))
+    own = replace(at, low=at.low - first, high=at.high - first)
+    starts = (at.windows + longest.reach - each.reach for each in families)
+    pairs = zip(families, starts, strict=True)
+    sides = [own if each is longest else located(each, held, windows, at.keys) for each, windows in pairs]
+    low, high = (np.concatenate([getattr(each, bound) for each in sides]) for bound in ("low", "high"))
+    total = before(held.records)
+    records = total[high] - total[low]
 
     def place(row: int) -> str:
         return show_place(shape.family, held.names, held.keys[row], held.index[row])
 
-    pairs = zip(shape.kernels, held.partials, strict=True)
-    partials = [range_aggregates(kernel, columns, low, high, place) for kernel, columns in pairs]
-    return Windows(at.windows, at.keys, held.names, records[high] - records[low], partials, held.dictionaries)
+    partials = [
+        range_aggregates(kernel, columns, low, high, place)
+        for kernel, columns in zip(shape.kernels, held.partials, strict=True)
+    ]
+    frames = []
+    for number, side in enumerate(sides):
+        rows = slice(number * len(at), (number + 1) * len(at))
+        each = [[column[rows] for column in columns] for columns in partials]
+        frames.append(Windows(side.windows, at.keys, held.names, records[rows], each, held.dictionaries, family=number))
+    lead = frames.pop(families.index(longest))
+    return replace(lead, aligned=tuple(frames))
 
 
 def _width(shape: Shape, block: Block, at: WindowReferences) -> float:

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.ranges.merging import by_code, by_start, sorted_rows
+from slicing.assembly.ranges.merging import by_start
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, concat, empty, encode_keys
+from slicing.content.block import Block, argsorted, concat, empty, encode_keys, sorted_rows
 from slicing.content.folding import reduced
 from slicing.content.records import Records, joined, sorted_by
 from slicing.engines.bucket import known_rows
@@ -66,7 +66,7 @@ class Counter:
 
     def lifted(self, records: Records, codes: Array, names: pa.Table, counted: RecordCounts) -> Block:
         """Return the rows of new records, in order of arrival; record i has the key `names[codes[i]]`."""
-        rows = by_code(codes)
+        rows = argsorted(codes)
         of_key, each = codes[rows], np.bincount(codes)
         numbers = np.arange(len(rows)) - (np.cumsum(each) - each)[of_key] + counted.counts[of_key]
         slices = np.empty_like(codes)

@@ -50,7 +50,7 @@ class EagerBucket(FamiliesBucket[FamilyPages]):
         wide: bool = False,
     ):
         super().__init__(shape, grace, fingerprint, store, trigger)
-        shape, wait = self.shape, trigger.wait(grace)
+        shape, wait = self.shape, self.wait
         families = shape.family.families
         self.step_families(families, wait, wide)
         self.needs = trigger.needs

@@ -21,7 +21,7 @@ from slicing.content.block import Block
 from slicing.engines.key_counts import KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory
 from slicing.engines.stored_pairs import StoredPairs, remembering
-from slicing.triggers.candidates import Candidates, Extents
+from slicing.triggers.candidates import Candidates, Extents, no_numbers
 from slicing.triggers.panes import Panes
 
 ACCEPTING, FIRED, OPEN, CLOSING = "accepting", "fired", "open", "closing"
@@ -49,8 +49,8 @@ class WindowPairs:
     latest: Callable[[], Array]  # which pairs are of the latest window of their key: `bool[n]`
     known_changed: Array | None = None  # which pairs hold new records, if that is known without their number
     purge: Callable[[Array], None] = lambda chosen: None  # drops the records of pairs that a mask chooses
-    numbers: Callable[[], tuple[Array, Array]] = lambda: (np.zeros(0, np.int64), np.zeros(0))  # as `Candidates`
-    purged: Array | None = None  # pairs that would hold older records if these had not been purged
+    numbers: Callable[[], tuple[Array, Array]] = no_numbers  # as `Candidates`
+    existed: Array | None = None  # pairs that are not new even if they held no record before
 
     @cached_property
     def _counts(self) -> tuple[Array, Array]:
@@ -74,9 +74,9 @@ class WindowPairs:
 
     @property
     def is_new(self) -> Array:
-        """Return which pairs got their first record in this micro-batch: `bool[n]`."""
+        """Return which pairs exist since this micro-batch: `bool[n]`."""
         is_new: Array = self.before == 0
-        return is_new if self.purged is None else is_new & ~self.purged
+        return is_new if self.existed is None else is_new & ~self.existed
 
     def extents(self) -> Extents:
         """Return the windows and keys of the pairs."""
@@ -105,6 +105,6 @@ class ListedPairs(StoredPairs):
         remember = remembering(self._memory, *place, memory)
         counts = of_pairs(counting, some.keys)
         found = some.held, some.before, memory, remember, some.panes, some.extents, *counts
-        yield Candidates(*found, some.signals(), some.without, some.numbers)
+        yield Candidates(*found, some.signals(), some.without, some.numbers, some.is_new)
         if new is not None and counting:
             self._counted = new, counting

@@ -17,9 +17,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.ranges.merging import by_start, holding, located, merged, numbered, sorted_rows
+from slicing.assembly.ranges.merging import by_start, holding, located, merged, numbered
 from slicing.assembly.results import FRAME_ROWS, Windows
-from slicing.content.block import Block, Shape, concat, empty, encode_keys
+from slicing.content.block import Block, Shape, concat, empty, encode_keys, sorted_rows
 from slicing.content.folding import reduced, regroup
 from slicing.content.intervals import (
     Ending,
@@ -126,7 +126,7 @@ def all_sessions(
     kind, rows = of(session, with_ends(shape.select(()))), interval_rows(shape, session, blocks)
     if kind.takes_ends:
         kind.take_signals(heard_rows(shape, session, heard), heard.names)
-    return frames(reduced(with_ends(shape), rows, *kind.derive(rows)), session.unit)
+    return frames(kind.sessions(with_ends(shape), rows, *kind.derive(rows)), session.unit)
 
 
 class SessionBucket(RowsBucket):
@@ -181,13 +181,14 @@ class SessionBucket(RowsBucket):
         return regroup(shape, rows) if self.kind.splits else merged(shape, rows)
 
     def _meet(self, void: Block, rows: Block) -> bool:
-        """Return whether rows are of the same sessions as void rows."""
+        """Return whether void rows, read together with these rows, are of open sessions."""
         near = rows.take(rows.index <= ends_of(void).max(initial=-FOREVER))
         if not len(near):
             return False
         both = concat(self.marks, [void, extents(near)])
         numbers = numbered(*self.kind.derive(both))
-        return bool(np.isin(numbers[: len(void)], numbers[len(void) :]).any())
+        meets = np.isin(numbers[: len(void)], numbers[len(void) :]).any()
+        return bool(meets or (self.kind.splits and self._is_needed(both)[: len(void)].any()))
 
     @cached_property
     def _open(self) -> Block:
@@ -203,7 +204,11 @@ class SessionBucket(RowsBucket):
     @property
     def _open_sessions(self) -> Block:
         """The sessions that were open when the micro-batch began, sorted by key and start."""
-        return reduced(self.shape, self._open, *self.kind.derive(self._open)) if self.kind.splits else self._open
+        return self._sessions(self._open) if self.kind.splits else self._open
+
+    def _sessions(self, rows: Block) -> Block:
+        """Return the sessions of some rows, sorted by key and start."""
+        return self.kind.sessions(self.shape, rows, *self.kind.derive(rows))
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
@@ -224,7 +229,7 @@ class SessionBucket(RowsBucket):
     def _refused(self, late: Block) -> Block:
         """Combine late rows into late sessions, or into late intervals, by the rule `late_by`."""
         if self.session.late_by == SESSION:
-            return reduced(self.shape, late, *self.kind.derive(late))
+            return self._sessions(late)
         return regroup(self.shape, late)
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
@@ -238,7 +243,7 @@ class SessionBucket(RowsBucket):
         """The open sessions with the new rows merged in, and the session of each open row and each new row."""
         both = concat(self.shape, [self._open, self.new])
         rows, heads = self.kind.derive(both)
-        return reduced(self.shape, both, rows, heads), numbered(rows, heads)
+        return self.kind.sessions(self.shape, both, rows, heads), numbered(rows, heads)
 
     @cached_property
     def _had_ended(self) -> Array:
@@ -333,11 +338,11 @@ class SessionBucket(RowsBucket):
             bounds=lambda: (sessions.index[at], ends_of(sessions)[at] + self.session.unit),
             signals=lambda: {name: least[at] for name, least in self._signals(sessions).items()},
             latest=lambda: np.diff(keys, append=-1) != 0,
-            known_changed=self._changed(among, at),
+            known_changed=self._changed(among)[at],
             purge=purge,
         )
 
-    @property
+    @cached_property
     def _came(self) -> Array:
         """The number of new records of each session: `int64[n]`."""
         sessions, parts = self._merged
@@ -345,23 +350,22 @@ class SessionBucket(RowsBucket):
         np.add.at(came, parts[len(self._open) :], self.new.records)
         return came
 
-    def _changed(self, among: str, at: Array) -> Array | None:
-        """Return which of some sessions are not as they have fired, or as they were: `bool[n]`.
-
-        None for those that hold new records.
-        """
-        if among == FIRED:
-            return self._emitted.new[at] > 0
-        return self._moved[at] if self.kind.splits and among == ACCEPTING else None
+    def _changed(self, among: str) -> Array:
+        """Return which sessions hold new records, or are not as they have fired, or as they were: `bool[n]`."""
+        if self.kind.splits and among == ACCEPTING:
+            return self._moved
+        changed: Array = (self._emitted.new if among == FIRED else self._came) > 0
+        return changed
 
     @property
     def _moved(self) -> Array:
-        """Which sessions hold a new record, or other records than before: `bool[n]`."""
+        """Which sessions hold a new record, or other records than before, or have another end: `bool[n]`."""
         sessions, was, old = self._merged[0], np.zeros_like(self._came), self._open_sessions
+        ends = ends_of(sessions).copy()
         at = holding(old, sessions)
         begins = old.index == sessions.index[at]
-        was[at[begins]] = old.records[begins]
-        moved: Array = (self._came > 0) | (sessions.records != was)
+        was[at[begins]], ends[at[begins]] = old.records[begins], ends_of(old)[begins]
+        moved: Array = (self._came > 0) | (sessions.records != was) | (ends_of(sessions) != ends)
         return moved
 
     @cached_property
@@ -421,8 +425,11 @@ class SessionBucket(RowsBucket):
         return self._part(self._folded(self.shape, self.new), rows)
 
     def _part(self, parts: Block, rows: Block) -> Block:
-        """Return sessions with the extents of `rows` and the partials of the `parts` inside them."""
-        at = located(parts, rows)
+        """Return sessions with the extents of `rows`, which are some of all, and the partials of their `parts`."""
+        sessions = self._merged[0]
+        place = np.full(len(sessions), -1)
+        place[holding(rows, sessions)] = np.arange(len(rows))
+        at = place[holding(parts, sessions)]
         order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
         found = reduced(self.shape, parts, order, np.flatnonzero(np.diff(at[order], prepend=-1)))
         rows = rows.take(np.unique(at[order]))
@@ -459,12 +466,11 @@ class SessionBucket(RowsBucket):
     def _put(self, closes: Array) -> None:
         """Append the new rows of open sessions, or rewrite these sessions; others close."""
         known, sessions, parts = len(self._open), *self._merged
-        stays = ~closes[parts]
-        void, new_rows = self.rows.void, self.new.take(stays[known:])
+        void, new_rows = self.rows.void, self.new.take(~closes[parts[known:]])
         if self.kind.splits:
             rows = self._without_records(concat(self.shape, [self._open, self.new]), self._purged[parts])
-            live = self._folded(self.shape, rows.take(stays))
-            void = concat(self.marks, [void, extents(self._open.take(~stays[:known]))])
+            live = self._folded(self.shape, rows.take(~closes[parts]))
+            void = concat(self.marks, [void, extents(self._open.take(closes[parts[:known]]))])
             self.kind.keep(void, live)
         else:
             live = by_start(self._without_records(sessions, self._purged).take(~closes))

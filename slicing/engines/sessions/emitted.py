@@ -29,8 +29,8 @@ from slicing.engines.sessions.open_rows import OpenRows
 class Emitted:
     """The retraction log, compared with the sessions of a micro-batch, which are sorted by key and start.
 
-    `stored` has rows that have only ends. An extent belongs to the session of its first record; one that a record has
-    split counts as not fired.
+    `stored` has rows that have only ends. An extent belongs to the session of its first record. If records split
+    sessions, only a session with the same start has the records of an extent; those of others count as not fired.
     """
 
     def __init__(self, stored: OpenRows, is_open: Callable[[Block], Array], sessions: Block, splits: bool):
@@ -38,16 +38,18 @@ class Emitted:
         self.rows = stored.load(is_open)
         self._session = holding(self.rows, sessions)  # the session to which each row belongs
         ends = ends_of(sessions)[self._session]
-        self._is_other = (self.rows.index != sessions.index[self._session]) | (ends_of(self.rows) != ends)
+        begins = self.rows.index == sessions.index[self._session]
+        self._is_other = ~begins | (ends_of(self.rows) != ends)
         self.same = np.zeros(len(sessions), dtype=bool)  # sessions that have fired with their present extent
         self.same[self._session[~self._is_other]] = True
-        self.new = self._uncounted(ends_of(self.rows) <= ends)  # records of each session since its last firing
+        # The records of each session since its last firing.
+        self.new = self._uncounted(begins if splits else ends_of(self.rows) <= ends)
         self._fired = np.zeros(len(sessions), dtype=bool)
 
     def _uncounted(self, chosen: Array) -> Array:
         """Return the number of records of each session that the chosen rows do not count: `int64[n]`."""
         counted = np.zeros(len(self.sessions), dtype=np.int64)
-        np.add.at(counted, self._session[chosen], self.rows.records[chosen])
+        np.add.at(counted, self._session, self.rows.records * chosen)
         new: Array = self.sessions.records - counted
         return new
 

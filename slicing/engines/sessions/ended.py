@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.ranges.merging import by_start, chains
+from slicing.assembly.ranges.merging import by_start
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import regroup
-from slicing.content.intervals import ends_of, extents
+from slicing.content.intervals import extents
 from slicing.content.marks import occur_in, under
 from slicing.content.pairs import Pairs
 from slicing.content.signals import ABSENT, WHEN
@@ -67,8 +67,7 @@ class EndedByRecords(SessionKind):
         pairs = Pairs.over(np.concatenate([rows.index, known.index]), len(rows.names))
         at = np.sort(pairs.pack(known.keys, known.index))
         # Both the key and the number of ends before a row grow with the order of rows, so their sum identifies both.
-        parts = rows.keys + np.searchsorted(at, pairs.pack(rows.keys, rows.index))
-        return chains(parts, rows.index, ends_of(rows))
+        return self.chained(rows, rows.keys + np.searchsorted(at, pairs.pack(rows.keys, rows.index)))
 
     def know(self, rows: Block) -> None:
         """Forget the ends of closed sessions: they separate no records that arrive later."""

@@ -11,19 +11,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.ranges.merging import chains, numbered
+from slicing.assembly.ranges.merging import chains, numbered, reached
 from slicing.content.block import Block, Shape, concat
+from slicing.content.folding import reduced
 from slicing.content.intervals import ends_of, extents
 from slicing.state.pages import Pages
 from slicing.windows.session import SESSION, Session
 
 
 class SessionKind:
-    """A kind of sessions. `marks` is the shape of rows that have only ends.
+    """A kind of sessions, here those of a greatest length. `marks` is the shape of rows that have only ends.
 
     If `splits`, a record may split a session: rows are stored by instant. Otherwise an open session is stored as one
     row. A kind with state of its own implements the last methods.
@@ -37,7 +39,23 @@ class SessionKind:
 
     def derive(self, rows: Block) -> tuple[Array, Array]:
         """Return the order of the rows by key and start, and the positions in it at which sessions begin."""
-        raise NotImplementedError
+        return self.chained(rows, rows.keys)
+
+    def chained(self, rows: Block, parts: Array) -> tuple[Array, Array]:
+        """Return what `derive` does, with sessions in parts of keys: the part of each row, ascending in each key."""
+        return chains(parts, rows.index, ends_of(rows), self.session.longest)
+
+    def sessions(self, shape: Shape, rows: Block, order: Array, heads: Array) -> Block:
+        """Return the sessions of the rows, sorted by key and start; `order` and `heads` are the result of `derive`."""
+        found = reduced(shape, rows, order, heads)
+        return replace(found, partials=[*found.partials[:-1], [self._lasting(found.keys, ends_of(found))]])
+
+    def _lasting(self, keys: Array, ends: Array) -> Array:
+        """Return the ends of sessions: of a greatest length none ends before an earlier one, whatever its gaps.
+
+        So a record that moves the starts of open sessions never makes one that has ended already.
+        """
+        return ends if self.session.longest is None else reached(keys, ends)
 
     def deciding_ends(self, known: Block, new: Block) -> Array:
         """Return the end that decides lateness: of each new row, or of the session to which it belongs now."""
@@ -53,7 +71,10 @@ class SessionKind:
     def _ends(self, rows: Block) -> Array:
         """Return the end of the session to which each row belongs: `int64[n]`."""
         order, heads = self.derive(rows)
-        return np.maximum.reduceat(ends_of(rows)[order], heads)[numbered(order, heads)] if len(rows) else order
+        if not len(rows):
+            return order
+        ends = np.maximum.reduceat(ends_of(rows)[order], heads)
+        return self._lasting(rows.keys[order][heads], ends)[numbered(order, heads)]
 
     def open(self, pages: Pages, cached: Mapping[str, Block]) -> None:
         """Open the lists of the kind."""
@@ -85,10 +106,6 @@ class Merging(SessionKind):
     """Sessions of intervals that overlap or touch: rows that are merged stay merged."""
 
     splits = False
-
-    def derive(self, rows: Block) -> tuple[Array, Array]:
-        """Return the order of the rows by key and start, and the positions in it at which sessions begin."""
-        return chains(rows.keys, rows.index, ends_of(rows))
 
     def needed(self, rows: Block, mark: int) -> Array:
         """Return which sessions end after a mark: `bool[n]`."""

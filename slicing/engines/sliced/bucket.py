@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -27,7 +28,9 @@ from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
+from slicing.content.marks import without_partials
 from slicing.engines.families import FamiliesBucket
+from slicing.engines.following import RecentSlices
 from slicing.engines.lateness import first_ends, led
 from slicing.engines.looking import PIECES, SLICES, Found, Look
 from slicing.engines.sliced.changes import Changes
@@ -41,7 +44,9 @@ from slicing.engines.wide_rows import note_lacking
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.coverage import Coverage, first_needed
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
+from slicing.state.format.list_names import EARLY, RECENT, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
+from slicing.state.instants import Instants
+from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, RefusedRows
@@ -74,7 +79,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         wide: bool = False,
     ):
         super().__init__(shape, grace, fingerprint, store, trigger)
-        shape, wait = self.shape, trigger.wait(grace)
+        shape, wait = self.shape, self.wait
         families = shape.family.families
         # Progress steps back where families begin to fire together, but slices that have entered stay entered.
         entered = self._entered_by_progress if self.head.entered is None else self.head.entered
@@ -254,8 +259,14 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
     def stored(self, levels: int) -> Panes:
         """Return slices with new records, and steps of tails with such that have ended, unless they are merged."""
         slices, *steps = self.families[:levels]
-        marks = [(slices, self.new), *((each, each.late_rows(self.new)) for each in steps)]
+        new = self._with_history if self.head.untold else self.new
+        marks = [(slices, new), *((each, each.late_rows(new)) for each in steps)]
         return Panes(lambda: chain.from_iterable(each.emitted(self._separate(each, some)) for each, some in marks))
+
+    @property
+    def _with_history(self) -> Block:
+        """The new rows, and those of a history that was loaded before."""
+        return fold(self.shape, [*self.slices.stored(self.coverage.stored, FOREVER), self.new])
 
     def _separate(self, each: FamilyWindows, marks: Block) -> Iterator[Windows]:
         """Yield the windows that hold a row of `marks`, also closed ones, but for those that edges of slices lack."""
@@ -273,6 +284,32 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
     def closing(self) -> Panes:
         """Return the windows that close, from the trees."""
         return Panes(lambda: self._closed(FamilyWindows.close, self.leading))
+
+    def empty(self) -> Panes:
+        """Return the windows without records that close, and follow the records of their key."""
+        return self._panes(lambda each: self._recent.closing(each) if each.end > each.first else iter(()))
+
+    @cached_property
+    def _recent(self) -> RecentSlices:
+        """The slices that windows without records follow, if these fire."""
+        nodes = PageLists(self.pages, RECENT, self.shape.select(()))
+        return RecentSlices(nodes, self.families, self.trigger.empty, self.new)
+
+    def _counts(self, held: Mapping[str, Block]) -> Instants:
+        """Return the stored counts. Windows that a live change has added may hold slices from before those."""
+        counts = super()._counts(held)
+        if self._counts_anew is not None:
+            counts.cached = self._counts_anew
+            counts.nodes.save(counts.name, self._counts_anew)
+        return counts
+
+    @cached_property
+    def _counts_anew(self) -> Block | None:
+        """The counts of all stored slices that open windows hold, if a live change has added some of these."""
+        if not self.pages.added or self.coverage.is_merged:
+            return None
+        stored = self.slices.stored(self._oldest(), FOREVER)
+        return fold(self.shape.select(()), [without_partials(each) for each in stored])
 
     def changed(self, tombstones: bool) -> Panes:
         """Return the windows that close and whose result differs from that of the previous window."""
@@ -353,6 +390,8 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
     def save(self) -> None:
         """Write the header; remove the caches of other triggers, which this trigger does not update."""
         self.note_early()
+        if self._recent.lasting:
+            self._recent.save(any(each.end > each.first for each in self.families))
         self._forget_other_triggers()
         self._note_entered()
         note_lacking(self.head.families)
@@ -388,7 +427,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
     def _forget_other_triggers(self) -> None:
         """Remove the caches that this trigger does not update; a later trigger rebuilds them."""
         early = [f"{each.prefix}{of} " for of in (EARLY, STATES) for each in self.families]
-        own = (*self.others, f"{EARLY} ", *early)
+        own = (*self.others, f"{EARLY} ", *early, *([f"{RECENT} "] if self._recent.lasting else []))
         if self.slices.needs.trees:
             own += tuple(name for each in self.families for name in each.own)
         for name in [name for name in self.head.lists if not name.startswith(own)]:

@@ -21,13 +21,12 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.assembly.choice import is_additive
-from slicing.assembly.ranges.merging import by_code
 from slicing.assembly.ranges.point_lookups import running
 from slicing.assembly.results import Windows
 from slicing.assembly.tails import Combined
 from slicing.assembly.trees.cache import TOTAL, node_of
 from slicing.assembly.trees.nodes import Live, Node, Rows
-from slicing.content.block import Block, show_key
+from slicing.content.block import Block, argsorted, show_key
 from slicing.content.folding import fold
 from slicing.engines.sliced.closing import CloseRange, Frame, at_once
 from slicing.state.format.list_names import RUNNING
@@ -110,7 +109,7 @@ class RunningClose:
     def _scanned(self, total: Node, rows: Rows) -> Rows:
         """Return rows sorted by key and slice; each has the total with all rows of the key up to this one."""
         rows = self.live.refresh(rows)
-        rows = rows.take(by_code(np.asarray(rows.codes)))
+        rows = rows.take(argsorted(np.asarray(rows.codes)))
         begins = np.diff(np.asarray(rows.codes), prepend=-1) != 0
         segment, starts = np.cumsum(begins) - 1, np.flatnonzero(begins)
         first, counts, partials = self._onto(total, rows.take(starts)), rows.records.copy(), dict[int, Partials]()

@@ -22,7 +22,7 @@ from slicing.content.folding import with_index
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
 from slicing.state.bucket_cache import BucketCache
 from slicing.state.format.header import Entry, covered, spans_of
-from slicing.state.format.list_names import STATES, parse
+from slicing.state.format.list_names import RECENT, STATES, parse
 from slicing.state.pages import Pages, page_name
 from slicing.state.slice_groups import SliceGroups
 from slicing.triggers.trigger import Trigger
@@ -169,9 +169,9 @@ class Slices:
         return found[::-1]
 
     def clear(self) -> None:
-        """Remove all pages except the state of functions: the last window of every slice has been emitted."""
+        """Remove all pages but those of functions and of `empty`: the last window of every slice has been emitted."""
         self.slice_groups.remove_before(FOREVER)
-        for name in [name for name in self.head.lists if parse(name).of != STATES]:
+        for name in [name for name in self.head.lists if parse(name).of not in (RECENT, STATES)]:
             self.pages.remove(self.head.lists.pop(name))
         self.head.newest = None
 

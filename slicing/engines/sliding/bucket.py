@@ -9,6 +9,8 @@
                                                   but late for its own left window, [16 .. 26], which is closed
                                               33: its left window [23 .. 33] is open
     retained           20 and later           the right window of 20 is the first open window
+
+With several lengths the rows are those of the longest windows; the others end with them and are aligned with them.
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ from slicing.content.records import Records
 from slicing.content.signals import FIRST, least_between, least_of
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import has_key
-from slicing.engines.lateness import Progress
+from slicing.engines.lateness import FamilyProgress, led
 from slicing.engines.looking import PIECES, Found, Look, Pieces
 from slicing.engines.rows.bucket import RowsBucket
 from slicing.engines.rows.pairs import ACCEPTING, CLOSING, FIRED, WindowPairs
+from slicing.engines.wide_rows import note_lacking
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import INSTANTS
@@ -104,11 +107,24 @@ class _Around:
 class SlidingBucket(RowsBucket):
     """One bucket of sliding windows; `grace` is in microseconds."""
 
-    def __init__(self, shape: Shape, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger = ON_CLOSE):
+    def __init__(
+        self,
+        shape: Shape,
+        grace: int,
+        fingerprint: Fingerprint,
+        store: Store,
+        trigger: Trigger = ON_CLOSE,
+        wide: bool = False,
+    ):
         self.shape, self.family = shape, family_of(shape)
-        wait, first_open = trigger.wait(grace), self.family.first_open
-        super().__init__(fingerprint, store, trigger, [first_open(0, wait)])
-        self.progress = Progress(self.head.families[0], first_open, wait, grace, self.pages.is_new)
+        families, wait = shape.family.families, trigger.wait(grace)
+        super().__init__(fingerprint, store, trigger, [each.first_open(0, wait) for each in families])
+        self.step_families(families, wait, wide)
+        self.families = [
+            FamilyProgress(number, shape.over(each), self.pages, wait, grace, compares=False)
+            for number, each in enumerate(families)
+        ]
+        (self.progress,) = led(self.families) if wide else self.families
         self.cache = self.open_cache(shape)
         held = self.cache.derived
         self.instants = Instants(
@@ -119,7 +135,8 @@ class SlidingBucket(RowsBucket):
     @property
     def _oldest(self) -> int:
         """The first retained slice: the first one of the first accepting window, or the slice directly before it."""
-        return self.progress.state.first_accepting - self.family.right
+        firsts = (max(each.state.first_accepting, each.state.retained_from) for each in self.families)
+        return min(firsts) - self.family.right
 
     @cached_property
     def _known(self) -> Block:
@@ -135,24 +152,30 @@ class SlidingBucket(RowsBucket):
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
         """Keep the new rows that a window accepts; return and count the late ones."""
         new = fold(self.shape, shipped)
-        late = new.between(BEFORE, self.progress.state.first_accepting + self.family.reach)
-        taken = self._taken(late, new)
-        counts = taken < AFTER
-        self.new = new
-        if not counts.all():
-            on_time = np.ones(len(new) - len(late), dtype=bool)
-            self.new = new.take(np.concatenate([counts, on_time]))
-        refused, some = (int(late.records[rows].sum()) for rows in (~counts, counts))
-        times = RefusedTimes(late, self.progress.state.first_accepting, self.head.watermark, taken)
+        refused = [self._refused(each, new) for each in self.families]
+        accepted, is_late = np.zeros(len(new), dtype=bool), np.zeros(len(new), dtype=bool)
+        for each in refused:
+            late = len(each.rows)
+            accepted[:late] |= each.taken < AFTER
+            accepted[late:] = is_late[:late] = True
+        self.new = new if accepted.all() else new.take(np.flatnonzero(accepted))
+        for_all, for_some = (int(new.records[rows].sum()) for rows in (~accepted, accepted & is_late))
         ends = self.family.window_end(new.index - self.family.reach)
-        return Late(refused, some, (times,), FirstEnds(ends, new.records))
+        return Late(for_all, for_some, tuple(refused), FirstEnds(ends, new.records))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
         """Keep the instants of a history that open windows hold, and those whose right window may be open."""
-        self.progress.pass_until(until)
+        for each in self.families:
+            each.pass_until(until)
         self.new = fold(self.shape, shipped).between(self._oldest, AFTER)
 
-    def _taken(self, late: Block, new: Block) -> Array:
+    def _refused(self, progress: FamilyProgress, new: Block) -> RefusedTimes:
+        """Return the rows that are late for their left window of a family, with the first window that accepts each."""
+        first = _first_accepting(progress)
+        late = new.between(BEFORE, first + progress.family.longest - 1)
+        return RefusedTimes(late, first, self.head.watermark, self._taken(progress, late, new))
+
+    def _taken(self, progress: FamilyProgress, late: Block, new: Block) -> Array:
         """Return the first window that accepts each row whose left window is closed, AFTER if none does.
 
         It is the right window of an earlier instant of the key, or the left window of a later one that is on time. So
@@ -160,29 +183,40 @@ class SlidingBucket(RowsBucket):
         """
         if not len(late):
             return late.index
-        first, reach, right = self.progress.state.first_accepting, self.family.reach, self.family.right
+        first, right, family = _first_accepting(progress), self.family.right, progress.family
+        reach = family.longest - 1
         known = without_partials(self.instants.rows(self._oldest))
         both = concat(self.shape.select(()), [known, without_partials(new)])
         keys = both.keys[len(known) : len(known) + len(late)]
         on_time = both.index >= first + reach
-        ending = _least(both, np.flatnonzero(on_time), -reach)
-        following = _least(both, np.arange(len(known)), 1) if right else np.full_like(ending, AFTER)
-        counts = late.index >= np.maximum(np.minimum(ending, following), first)[keys]
+        left = both.take(np.flatnonzero(on_time))
+        ending = _least(left, left.index - reach)
+        begins = _least(left, family.first_slice(left.index - reach))
+        earlier = both.take(slice(len(known)))
+        following = _least(earlier, earlier.index + 1) if right else np.full_like(ending, AFTER)
+        counts = late.index >= np.maximum(np.minimum(begins, following), first)[keys]
         if right:
-            following = np.minimum(following, _least(both, len(known) + np.flatnonzero(counts), 1))
+            more = both.take(len(known) + np.flatnonzero(counts))
+            following = np.minimum(following, _least(more, more.index + 1))
         from_right = np.where(following[keys] <= late.index, following[keys], AFTER)
-        return np.where(counts, np.maximum(np.minimum(from_right, ending[keys]), first), AFTER)
+        from_left = ending[keys]
+        # Where later windows begin earlier, as months back may on the last days of a month, another one may be first.
+        rows = np.flatnonzero(counts) if not right else late.index[:0]
+        for row in rows[family.first_slice(from_left[rows]) > late.index[rows]].tolist():
+            windows = left.index[left.keys == keys[row]] - reach
+            from_left[row] = windows[family.first_slice(windows) <= late.index[row]].min()
+        return np.where(counts, np.maximum(np.minimum(from_right, from_left), first), AFTER)
 
     def look(self, asked: Look) -> Iterator[Found]:
         """Yield the windows that are looked up and accept records, or the instants of each."""
         if asked.form == PIECES:
             return self._pieces(asked)
         rows = by_key(self.shape, asked.of_keys(self._known))
-        at = window_references(self.family, rows, self.progress.state.first_accepting)
+        at = window_references(self.family, rows, _first_accepting(self.progress))
         chosen = asked.starting(self.family.window_start(at.windows))
         if asked.latest:
             chosen &= _is_newest(self.family, rows, at)
-        return assemble_references(self.shape, rows, at.take(np.flatnonzero(chosen)))
+        return self.progress.emitted(assemble_references(self.shape, rows, at.take(np.flatnonzero(chosen))))
 
     def _pieces(self, asked: Look) -> Iterator[Pieces]:
         rows, family = by_key(self.shape, asked.of_keys(self._known)), self.family
@@ -222,6 +256,7 @@ class SlidingBucket(RowsBucket):
             signals=partial(self._signals, around),
             latest=lambda: _is_newest(self.family, around.rows, around.at),
             known_changed=None if everything else around.changed,
+            existed=around.existed,
         )
 
     def _counts(self, around: _Around) -> tuple[Array, Array]:
@@ -300,24 +335,34 @@ class SlidingBucket(RowsBucket):
     def closing(self) -> Panes:
         """Return the windows that close."""
         first, end = self.progress.first, self.progress.end
-        return Panes(lambda: self._closed(self._rows, first, end))
+        return Panes(lambda: self.progress.emitted(self._closed(self._rows, first, end)))
 
     # Steps of a micro-batch.
 
     def advance(self, watermark: int) -> None:
         """Find the windows that a watermark, in microseconds, closes."""
         _ = self._rows  # must be read before the progress advances
-        self.progress.advance(watermark)
+        for each in self.families:
+            each.advance(watermark)
 
     def retire(self) -> None:
         """Note that the windows that close have fired."""
-        self.progress.pass_closed()
+        for each in self.families:
+            each.pass_closed()
 
     def save(self) -> None:
         """Append the new rows, and remove rows that no window needs."""
         self.instants.put(self.new, self._rows, self._oldest)
         self.note_early()
+        note_lacking(self.head.families)
         super().save()
+
+    def cut_at(self) -> list[int]:
+        """Return the first instant that a window of a stored one may hold and the last one; without any, the mark."""
+        index = self.instants.rows(self._oldest).index
+        if not len(index):
+            return [int(self.family.window_end(self.progress.state.first_accepting))]
+        return [int(self.family.slice_start(at)) for at in (int(index[0]) - self.family.reach, int(index[-1]))]
 
     def rows_to_cache(self) -> dict[str, Block]:
         """Return the rows that the bucket cache keeps."""
@@ -384,6 +429,11 @@ class SlidingBucket(RowsBucket):
         assert stored.records.sum() == held.records.sum()
 
 
+def _first_accepting(progress: FamilyProgress) -> int:
+    """Return the first window that accepts records; also if it lacks some, later windows hold its records."""
+    return min(progress.state.first_accepting, progress.state.next_to_fire)
+
+
 def _records(rows: Block, at: WindowReferences) -> Array:
     """Return the number of records of each window: `int64[n]`."""
     total = before(rows.records)
@@ -391,10 +441,10 @@ def _records(rows: Block, at: WindowReferences) -> Array:
     return held
 
 
-def _least(rows: Block, chosen: Array, shift: int) -> Array:
-    """Return for each key the least slice of its chosen rows plus `shift`; AFTER if none is chosen."""
+def _least(rows: Block, values: Array) -> Array:
+    """Return for each key the least value of its rows; AFTER if there is none."""
     least = np.full(len(rows.names), AFTER)
-    np.minimum.at(least, rows.keys[chosen], rows.index[chosen] + shift)
+    np.minimum.at(least, rows.keys, values)
     return least
 
 

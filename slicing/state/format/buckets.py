@@ -22,8 +22,8 @@ class Buckets:
     over: int | None = None
 
     def __str__(self) -> str:
-        """Return the call of the builder that sets these buckets."""
-        return f".buckets({self.count})" if self.over is None else f".buckets({self.count}, over={self.over})"
+        """Return the arguments of the call of the builder that sets these buckets."""
+        return f"{self.count}" if self.over is None else f"{self.count}, over={self.over}"
 
     @property
     def even_over(self) -> int:

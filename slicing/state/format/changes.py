@@ -28,6 +28,8 @@ COUNT = "n"
 """The field that holds the number of values in every aggregate of the catalogue; any of them can provide it."""
 OTHER_COUNTS = ("combinators.count_if",)
 """The versions whose field of that name counts something else."""
+_BY_RECORDS = ("counting", "session", "sliding")
+"""The specs of windows whose states have no slices."""
 WINDOWS, ADDED, REMOVED, LACKING, ENDS = "windows", "added", "removed", "lacking", "ends"
 """The reasons of a query to refuse a checkpoint, by name: changed windows, added results, removed results, wide rows in
 which windows lack records, sessions that records have ended."""
@@ -35,8 +37,8 @@ _ADDED, _REMOVED = " added", " removed"
 """The ends of the kinds of changes that only one side has."""
 NEW = "Start with a new checkpoint"
 ANOTHER_FIELD = "Give the field another name, so that it begins anew, or start with a new checkpoint."
-WHEN_WHOLE = "Go on with on_close() and the results as they were until the columns of all windows have values."
-ENDING = "Go on with early(when=..., ends=True), or start with a new checkpoint."
+WHEN_WHOLE = "Continue with on_close() and the results as they were until the columns of all windows have values."
+ENDING = "Continue with early(when=..., ends=True), or start with a new checkpoint."
 """The remedies of differences that only a start refuses; see `refused_at_start`."""
 
 _GOES_ON = {
@@ -81,7 +83,7 @@ class Changes(tuple[Change, ...]):
 
     def __repr__(self) -> str:
         if not self:
-            return "No differences: the query goes on with the checkpoint as it is."
+            return "No differences: the query continues from the checkpoint."
         from slicing.drawing import lines
 
         head = ("what", "stored", "wanted", "effect", "allowed")
@@ -225,8 +227,8 @@ def code_changes(stored: Header, wanted: Fingerprint) -> list[Change]:
         code = "" if match.same is None else held[match.same]
         if are_different(code, result.code):
             effect = (
-                "goes on: slices that are stored were made by the code of before. If partials mean something else now, "
-                "give the aggregate another `version=`"
+                "continues: stored slices were made by the previous code. If partials mean something else now, give "
+                "the aggregate another `version=`"
             )
             found.append(Change("function changed", code, f"{name}: {result.code}", effect, True))
     return found
@@ -303,7 +305,7 @@ def _of_identity(stored: Header, wanted: Fingerprint) -> list[Change]:
 
 def _as_option(stored: Header) -> str:
     """Return the call of the builder that sets the buckets of a checkpoint."""
-    return str(Buckets.of(stored.buckets)) if Buckets.is_one(stored.buckets) else ".buckets(n)"
+    return f".buckets({Buckets.of(stored.buckets) if Buckets.is_one(stored.buckets) else 'n'})"
 
 
 def _of_content(stored: Header, wanted: Fingerprint) -> list[Change]:
@@ -387,11 +389,11 @@ def _of_windows(stored: Header, wanted: Fingerprint) -> list[Change]:
     places, specs = placed(stored, wanted), wanted.layout["families"]
     if stored.layout.get("time") != wanted.layout.get("time"):
         return []
-    fixed = wanted.fixed.get(WINDOWS, "")
+    fixed = wanted.fixed.get(WINDOWS, "") or _kept_otherwise(stored, wanted)
     found = []
     for place, spec, member in zip(places, specs, wanted.members, strict=True):
         if place is None:
-            refused = fixed or _finer(stored, wanted, member) or _gaps(stored, wanted)
+            refused = fixed or _finer(stored, wanted, member) or _gaps(stored, wanted) or _ends(stored, wanted)
             effect = "emitted from the first window on that holds all its records"
             found.append(Change("windows added", "", wanted.windows_said(spec), refused or effect, not refused))
     for place, family in enumerate(stored.families):
@@ -399,6 +401,15 @@ def _of_windows(stored: Header, wanted: Fingerprint) -> list[Change]:
             effect = fixed or "no longer emitted, also those that are open"
             found.append(Change("windows removed", wanted.windows_said(family.spec), "", effect, not fixed))
     return found
+
+
+def _kept_otherwise(stored: Header, wanted: Fingerprint) -> str:
+    """Return why windows of another engine are refused; "" if both sides keep records in the same way."""
+    held, query = (
+        {spec[0] if spec[0] in _BY_RECORDS else "" for spec in specs}
+        for specs in ([family.spec for family in stored.families], wanted.layout["families"])
+    )
+    return "" if held == query else f"refused: windows that records decide keep no slices, and others do. {NEW}."
 
 
 def _finer(stored: Header, wanted: Fingerprint, member: Family) -> str:
@@ -409,12 +420,27 @@ def _finer(stored: Header, wanted: Fingerprint, member: Family) -> str:
         return ""  # the difference of the slices reports this reason
 
 
+def _ends(stored: Header, wanted: Fingerprint) -> str:
+    """Return why windows with the other `closed` are refused: records at edges are in other slices. Else empty."""
+    held = _held(stored, wanted)
+    if not held or held[0].closed_right == wanted.members[0].closed_right:
+        return ""
+    return f"refused: `closed` decides in which slices records at edges are. {NEW}, or leave it as it was."
+
+
+def _held(stored: Header, wanted: Fingerprint) -> tuple[Family, ...]:
+    """Return the stored families; none if their cut cannot be used, which the difference of the cut reports."""
+    try:
+        return windows_of(stored, wanted).held
+    except StateMismatch:
+        return ()
+
+
 def _gaps(stored: Header, wanted: Fingerprint) -> str:
     """Return why no windows can be added: records in gaps between the stored windows were not kept. Else empty."""
-    try:
-        held = windows_of(stored, wanted).held
-    except StateMismatch:
-        return ""  # the difference of the cut reports this reason
+    held = _held(stored, wanted)
+    if not held:
+        return ""
     lossy = held[0].has_gaps if len(held) == 1 else Several(held, held[0].cut).has_gaps
     return f"refused: the stored windows have gaps, whose records were not kept. {NEW}." if lossy else ""
 

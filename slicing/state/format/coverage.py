@@ -200,7 +200,7 @@ def coverage_of(
     If the header does not say which records have been refused, these lie before the first window that accepts some.
     """
     pairs = list(zip(head.families, families, strict=True))
-    accepting = min(int(own.first_slice(max(state.retained_from, state.first_accepting))) for state, own in pairs)
+    accepting = min(int(own.accepted_from(max(state.retained_from, state.first_accepting))) for state, own in pairs)
 
     def slice_at(instant: int | None, without: int) -> int:
         return without if instant is None else int(families[0].slice_at(instant))

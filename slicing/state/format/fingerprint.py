@@ -56,7 +56,7 @@ REFUSE, ALLOW = ADAPTS = ("refuse", "allow")
 _TIME_COLUMN = "time column"
 _STATES = "states"
 _BUCKETS = "buckets"
-_WAY_OUT = "Go on with the data from then, for example by the version of the package tzdata from then,"
+_WAY_OUT = "Continue with the data from then, for example by the version of the package tzdata from then,"
 _LOG = logging.getLogger("slicing")
 
 
@@ -230,8 +230,8 @@ class Fingerprint:
             between = f" between {show_instant(first)} and {show_instant(last)}"
         raise StateMismatch(
             f"both instants of a repeated hour are now edges of windows by {now}, and only the earlier one is in this "
-            f"checkpoint, so the numbers of its slices{between} differ. Start with a new checkpoint, or go on with the "
-            "version that wrote this one."
+            f"checkpoint, so the numbers of its slices{between} differ. Start with a new checkpoint, or continue "
+            "with the version that wrote this one."
         )
 
 
@@ -282,7 +282,7 @@ def fingerprint_of(
     the column of the event time, if there is one. `adapt` and `fixed` are as in `Fingerprint`. `states` names the
     fields of the states of a function.
     """
-    cut, zones = shape.family.cut.spec(), zones_of(shape.family.cut.sequences)
+    cut, zones = shape.family.cut.spec(), zones_of([*shape.family.cut.sequences, *shape.family.families])
     named = {} if time_column is None else {_TIME_COLUMN: renumbered(time_column)}
     members = _members(shape.family)
     keys = [str(key) for key in shape.keys]
@@ -323,7 +323,7 @@ def _members(family: Family) -> tuple[Family, ...]:
 
 def mismatch(different: Sequence[str], goes_on: bool = False) -> StateMismatch:
     """Return the error for a checkpoint with these differences; `goes_on` if `.adapt("allow")` allows them all."""
-    remedy = 'Add `.adapt("allow")` to go on, change' if goes_on else "Change"
+    remedy = 'Add `.adapt("allow")` to continue, change' if goes_on else "Change"
     return StateMismatch(
         f"{remedy} the query back, or start with a new checkpoint: it was written by another query. "
         f"Different: {'; '.join(each.removesuffix('.') for each in different)}."

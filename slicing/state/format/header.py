@@ -250,6 +250,7 @@ class Header:
     retained_since: int | None = None  # microseconds, the start of the retained slices, if no family tells it
     forgets: bool = False  # whether states of functions are forgotten with their keys, instead of by their last firing
     parameters: dict[str, int | None] = field(default_factory=dict)  # of the last micro-batch, see `TTL`
+    untold: bool = False  # whether a loaded history is still to be emitted, by a trigger that emits what is stored
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -412,6 +413,7 @@ _OPTIONAL = {
     "retained_since": None,
     "forgets": False,
     "parameters": {},
+    "untold": False,
 }
 """The defaults of optional fields: a field is stored only if its value differs."""
 _OPTIONAL_WITHIN: dict[str, Any] = {

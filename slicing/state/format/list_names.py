@@ -38,6 +38,8 @@ LATER, MARKED = "later", "marked "
 """
 TOTALS, COUNTED, INSTANTS = "totals", "counted", "instants"
 """One list each: all rows of an unbounded window, of count windows, and of sliding windows."""
+RECENT = "recent"
+"""The slices with records that windows without records may follow."""
 SESSIONS, EMITTED, ENDED = "sessions", "shown", "ended"
 """One list each: the rows of open sessions, the extents of emitted sessions, and the records that end sessions."""
 
@@ -54,7 +56,7 @@ _WHICH = {
     LATER: r"-?\d+",
     MARKED.strip(): r"-?\d+",
     STATES: rf"{OF_KEY}|{OF_WINDOW}",
-    **{name: name for name in (TOTALS, COUNTED, INSTANTS, SESSIONS, EMITTED, ENDED)},
+    **{name: name for name in (RECENT, TOTALS, COUNTED, INSTANTS, SESSIONS, EMITTED, ENDED)},
 }
 """The pattern of the name within each kind of list."""
 _NAME = re.compile(r"(?:(\d+) )?(\w+) (.+)")

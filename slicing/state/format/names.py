@@ -19,5 +19,5 @@ def check_names(
     if faults:
         raise StateMismatch(
             f"the {what} of the checkpoint is not one of format {version} as this version has it: {'; '.join(faults)}. "
-            "Go on with the version that wrote it, or start with a new checkpoint."
+            "Continue with the version that wrote it, or start with a new checkpoint."
         )

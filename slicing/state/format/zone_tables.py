@@ -78,12 +78,12 @@ def _offset(of: Part, second: int) -> int:
 
 def digests(spec: Any) -> Iterator[tuple[str, str]]:
     """Yield the name and the digest of each zone in a spec of edges, cuts or families."""
-    return ((name, digest) for *_, name, digest in _locals(spec))
+    return ((each[3], each[4]) for each in _locals(spec))
 
 
 def renewed(spec: Any, known: Mapping[str, str]) -> Any:
     """Return a spec in which each zone has the digest from `known`; other zones keep theirs."""
-    return _with_locals(spec, lambda each: [*each[:4], known.get(each[3], each[4])])
+    return _with_locals(spec, lambda each: [*each[:4], known.get(each[3], each[4]), *each[5:]])
 
 
 def once(spec: Any) -> Any:
@@ -96,7 +96,8 @@ def twice(spec: Any, zones: Iterable[Zone]) -> Any:
     known = {zone.name: zone for zone in zones}
 
     def made(each: list[Any]) -> list[Any]:
-        return Local(each[1], each[2], known[each[3]]).spec() if each[3] in known else each
+        unit, count, name, _, *shift = each[1:]
+        return Local(unit, count, known[name], True, *shift).spec() if name in known else each
 
     return _with_locals(spec, made)
 
@@ -104,8 +105,8 @@ def twice(spec: Any, zones: Iterable[Zone]) -> Any:
 def counted_once(spec: Any, zones: Iterable[Zone]) -> Iterator[tuple[Local, Local]]:
     """Yield the edges of a spec that have only the earlier instant of a repeated hour, and those that have both."""
     known = {zone.name: zone for zone in zones}
-    for kind, unit, each, name, _ in _locals(spec):
-        if kind == LOCAL and name in known and (both := Local(unit, each, known[name])).repeats:
+    for kind, unit, each, name, _, *shift in _locals(spec):
+        if kind == LOCAL and name in known and (both := Local(unit, each, known[name], True, *shift)).repeats:
             yield Local(unit, each, known[name], repeats=False), both
 
 
@@ -128,7 +129,7 @@ def _with_locals(spec: Any, changed: Callable[[list[Any]], list[Any]]) -> Any:
 
 
 def _is_local(spec: list[Any]) -> bool:
-    return len(spec) == 5 and spec[0] in (LOCAL, CLOCK)
+    return len(spec) >= 5 and spec[0] in (LOCAL, CLOCK)
 
 
 def zones_of(sequences: Sequence[Any]) -> tuple[Zone, ...]:

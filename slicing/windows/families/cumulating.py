@@ -28,6 +28,7 @@ class Cumulating(EndingAtEdges):
 
     periods: Edges
     steps: Edges
+    closed_right: bool = False
     assembled = RUNNING
 
     def __post_init__(self) -> None:
@@ -68,14 +69,16 @@ class Cumulating(EndingAtEdges):
         return self.steps.count(before(self.periods.edge(period + 1)))
 
     def spec(self) -> list[Any]:
-        """`["cumulating", periods, steps]`."""
-        return ["cumulating", self.periods.spec(), self.steps.spec()]
+        """`["cumulating", periods, steps]`, and `true` with `closed_right`."""
+        return ["cumulating", self.periods.spec(), self.steps.spec(), *self.closed_right * [True]]
 
 
 def _most_steps(periods: Local, steps: Local) -> int:
     """Return the maximum number of steps in a period, on a UTC calendar; it repeats after 400 years."""
     utc = Zone("UTC", (), (0,))
-    periods, steps = (Local(edges.unit, edges.each, utc) for edges in (periods, steps))
+    periods, steps = (
+        Local(edges.unit, edges.each, utc, edges.repeats, edges.offset, edges.months) for edges in (periods, steps)
+    )
     cycle = 4800 // math.gcd(4800, periods.each) if periods.unit == "month" else 1
     numbers = steps.count(periods.edge(np.arange(cycle + 1)))
     return int(np.diff(numbers).max())

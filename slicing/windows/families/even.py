@@ -26,6 +26,7 @@ class Even(Regular):
     size: int = field()
     advance: int = field()
     offset: int = 0
+    closed_right: bool = False
 
     may_repeat = False
 
@@ -135,8 +136,8 @@ class Even(Regular):
         if len(cut.sequences) > 1 or not isinstance(grid, Every):
             return OverSharedCut(self, cut)
         shift = (self.offset - grid.offset) // grid.length
-        return Stepped(grid, self.advance // grid.length, self.size // grid.length, shift)
+        return Stepped(grid, self.advance // grid.length, self.size // grid.length, shift, self.closed_right)
 
     def spec(self) -> list[Any]:
-        """`["hopping", size, advance, offset]`."""
-        return ["hopping", int(self.size), int(self.advance), int(self.offset)]
+        """`["hopping", size, advance, offset]`, and `true` with `closed_right`."""
+        return ["hopping", int(self.size), int(self.advance), int(self.offset), *self.closed_right * [True]]

@@ -29,6 +29,9 @@ class Family:
     these.
     """
 
+    closed_right: bool = False
+    """Whether records at an end are in the windows that end there, (a, b], not in those that start there, [a, b)."""
+
     show = staticmethod(show_instant)
     """Returns the text of a bound of a slice or window in messages: an instant, or the number of a record."""
 
@@ -46,6 +49,11 @@ class Family:
     def size(self) -> int | None:
         """The length of each window in microseconds, None if lengths differ."""
         return None
+
+    @property
+    def fixed_size(self) -> int | None:
+        """The length of each emitted window in microseconds, None if lengths differ."""
+        return self.size
 
     @cached_property
     def assembled(self) -> str:
@@ -100,6 +108,11 @@ class Family:
         return True
 
     @property
+    def may_be_empty(self) -> bool:
+        """Whether windows without records may be emitted, with null results."""
+        return False
+
+    @property
     def may_repeat(self) -> bool:
         """Whether there may be windows that are never emitted, see `repeats`: edges may be equal."""
         return not all(isinstance(edges, Every) for edges in self.cut.sequences)
@@ -138,6 +151,10 @@ class Family:
         """Return the slice after the last one of a window."""
         raise NotImplementedError
 
+    def accepted_from(self, window: Index) -> Index:
+        """Return the slice from which on all records are accepted if `window` is the first one that accepts any."""
+        return self.first_slice(window)
+
     def first_window(self, index: Index) -> Index:
         """Return the first window with `end_slice > index`; it is after `last_window` for a slice in a gap."""
         raise NotImplementedError
@@ -158,6 +175,14 @@ class Family:
     def slice_at(self, time: Array) -> Array:
         """Index of the slice that holds an instant."""
         return self.cut.slice_at(time)
+
+    def placed(self, time: Index) -> Index:
+        """Return the instant in whose slice a record at `time` counts: with `closed_right` the microsecond before."""
+        return earlier(time, 1) if self.closed_right else time
+
+    def slice_of_record(self, time: Index) -> Index:
+        """Index of the slice in which a record at `time` counts."""
+        return self.slice_at(self.placed(time))
 
     @elementwise
     def slice_start(self, index: Array) -> Array:
@@ -226,13 +251,18 @@ class OverSharedCut(Family):
         return self.family.listed
 
     @property
+    def closed_right(self) -> bool:  # type: ignore[override]
+        """The value of the family."""
+        return self.family.closed_right
+
+    @property
     def limits(self) -> tuple[int, int]:
         """The value of the family."""
         return self.family.limits
 
     def in_time(self, index: Array, times: Array) -> NDArray[np.bool_]:
         """Return whether each record belongs to a window that may be emitted, by the slices of the family."""
-        return self.family.in_time(self.family.slice_at(times), times)
+        return self.family.in_time(self.family.slice_of_record(times), times)
 
     @property
     def ratio(self) -> float:
@@ -400,13 +430,13 @@ def _repeats_between(family: Family, first: Array, end: Array) -> Array:
 
 def slice_of(family: Family, instant: int) -> tuple[int, int]:
     """Return the slice `[start, end)` that holds an instant."""
-    index = family.slice_at(instant)
+    index = family.slice_of_record(instant)
     return family.slice_start(index), family.slice_start(index + 1)
 
 
 def windows_of(family: Family, instant: int) -> list[tuple[int, int]]:
     """Return the windows `[start, end)` that hold an instant, in order; empty in a gap."""
-    index = family.slice_at(instant)
+    index = family.slice_of_record(instant)
     windows = np.arange(family.first_window(index), family.last_window(index) + 1)
     windows = windows[~repeats(family, windows)]
     pairs = zip(family.window_start(windows).tolist(), family.window_end(windows).tolist(), strict=True)
@@ -415,6 +445,7 @@ def windows_of(family: Family, instant: int) -> list[tuple[int, int]]:
 
 def windows_between(family: Family, low: int, high: int, most: int) -> list[tuple[int, int]]:
     """Return the first `most` windows that hold an instant of `[low, high)`, in order."""
+    low, high = int(family.placed(low)), int(family.placed(high))
     first, last = family.first_window(family.slice_at(low)), family.last_window(family.slice_at(high - 1))
     windows = np.arange(first, min(last, first + 2 * most) + 1)
     starts, ends = family.window_start(windows), family.window_end(windows)

@@ -45,6 +45,11 @@ class Several(Family):
         return tuple(member.over(self.cut) for member in self.members)
 
     @property
+    def closed_right(self) -> bool:  # type: ignore[override]
+        """The value of the members, which share slices."""
+        return self.members[0].closed_right
+
+    @property
     def longest(self) -> int:
         """The maximum number of slices of any window."""
         return max(family.longest for family in self.families)

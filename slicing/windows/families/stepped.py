@@ -26,6 +26,7 @@ class Stepped(Regular):
     step: int = field()
     longest: int = field()
     shift: int = 0
+    closed_right: bool = False
 
     @cached_property
     def cut(self) -> Cut:
@@ -87,5 +88,5 @@ class Stepped(Regular):
         return window if within(window, -limit, limit) else np.clip(window, -limit, limit)
 
     def spec(self) -> list[Any]:
-        """`["stepped", edges, step, longest, shift]`."""
-        return ["stepped", self.edges.spec(), self.step, self.longest, self.shift]
+        """`["stepped", edges, step, longest, shift]`, and `true` with `closed_right`."""
+        return ["stepped", self.edges.spec(), self.step, self.longest, self.shift, *self.closed_right * [True]]

@@ -44,6 +44,7 @@ class Tailed(EndingAtEdges):
     ends: Edges
     whole: int
     rest: int = 0
+    closed_right: bool = False
     assembled = TAILED
 
     def __post_init__(self) -> None:
@@ -122,8 +123,8 @@ class Tailed(EndingAtEdges):
         return np.maximum(last, self.ends.count(self.tails.edge(tail + 1))) - 1
 
     def spec(self) -> list[Any]:
-        """`["tailed", tails, ends, whole, rest]`."""
-        return ["tailed", self.tails.spec(), self.ends.spec(), self.whole, self.rest]
+        """`["tailed", tails, ends, whole, rest]`, and `true` with `closed_right`."""
+        return ["tailed", self.tails.spec(), self.ends.spec(), self.whole, self.rest, *self.closed_right * [True]]
 
 
 def tailed(family: Family) -> Tailed:

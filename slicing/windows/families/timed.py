@@ -11,7 +11,8 @@ from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.families.tailed import Tailed
-from slicing.windows.time.durations import MONTHS, Duration, calendar_units, microseconds, show
+from slicing.windows.time.clocks import DAY
+from slicing.windows.time.durations import MONTHS, Duration, calendar_offset, calendar_units, microseconds, show
 from slicing.windows.time.edges import Edges, Every, Listed, Own
 from slicing.windows.time.local import Local, show_units
 from slicing.windows.time.zones import Zone
@@ -20,6 +21,10 @@ Units = tuple[str, int]
 """A duration on a wall clock, for example ("month", 1)."""
 
 
+Shift = tuple[int, int]
+"""An offset on a wall clock, in months and microseconds."""
+NO_SHIFT: Shift = (0, 0)
+_UTC = Zone("UTC", (), (0,))
 _STEP = Argument("step")
 _DAYS = {"day": 1, "week": 7}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -28,10 +33,11 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 def hopping_family(size: Duration, advance: Duration, offset: Duration | int, zone: Zone | str) -> Stepped:
     """Return windows of `size` that start every `advance` by a zone's wall clock; tumbling if both are equal.
 
-    Raises InvalidValue for `offset` with `zone`, and as `calendar_hopping`.
+    `offset` shifts the edges on the clock. Raises InvalidValue unless it is shorter than `advance`, and as
+    `calendar_hopping`.
     """
-    _no_offset(offset)
-    return calendar_hopping(calendar_units(size, "size"), calendar_units(advance, "advance"), _zone(zone))
+    whole, step = calendar_units(size, "size"), calendar_units(advance, "advance")
+    return calendar_hopping(whole, step, _zone(zone), _shift_of(offset, step, "advance"))
 
 
 def tailed_family(
@@ -40,12 +46,11 @@ def tailed_family(
     """Return windows that end every `advance`, and begin at the last multiple of `tail` at or before `end - size`.
 
     Raises InvalidValue if `tail` is not a multiple of `advance`, or if one of them is longer than `size`; in a zone,
-    if `size` is not a multiple of `tail`; for `offset` with `zone`; for an `offset` not shorter than `advance`.
+    if `size` is not a multiple of `tail`; for an `offset` not shorter than `advance`, in a zone than `tail`.
     """
     if zone is not None:
-        _no_offset(offset)
         step, part = calendar_units(advance, "advance"), calendar_units(tail, "tail")
-        return calendar_tailed(calendar_units(size, "size"), step, part, _zone(zone))
+        return calendar_tailed(calendar_units(size, "size"), step, part, _zone(zone), _shift_of(offset, part, "tail"))
     of_fixed_length(size=size, advance=advance, tail=tail)
     whole, each, length = microseconds(size, "size"), microseconds(advance, "advance"), microseconds(tail, "tail")
     _are_positive(("size", whole, size), ("advance", each, advance), ("tail", length, tail))
@@ -73,13 +78,13 @@ def tailed_family(
     return Tailed(Every(length, shift), Every(each, shift), *divmod(whole, length))
 
 
-def calendar_tailed(size: Units, advance: Units, tail: Units, zone: Zone) -> Tailed:
+def calendar_tailed(size: Units, advance: Units, tail: Units, zone: Zone, shift: Shift = NO_SHIFT) -> Tailed:
     """Return windows that end every `advance` on a zone's wall clock; they begin `size` before the `tail` of their end.
 
     Raises InvalidValue if `size` is not a multiple of `tail` as for `calendar_hopping`, or if an edge of `tail` is not
     an edge of `advance`.
     """
-    tails, ends, ratio = Local(*tail, zone), Local(*advance, zone), _ratio(size, tail)
+    tails, ends, ratio = _local(tail, zone, shift), _local(advance, zone, shift), _ratio(size, tail)
     if not ratio:
         raise InvalidValue(
             "`size` and `tail` in a zone are both in days or weeks, or both in months, quarters or years, the first a "
@@ -106,12 +111,14 @@ def cumulating_family(
 ) -> Cumulating:
     """Return windows from each multiple of `size` to each multiple of `step` up to the next, by the clock of `zone`.
 
-    Raises InvalidValue for `offset` with `zone`, for an `offset` not shorter than `size`, for months and longer without
-    a zone, and if an edge of `size` is not an edge of `step`.
+    Raises InvalidValue for an `offset` not shorter than `size`, for months and longer without a zone, and if an edge of
+    `size` is not an edge of `step`.
     """
     if zone is not None:
-        _no_offset(offset)
-        return calendar_cumulating(calendar_units(size, "size"), calendar_units(step, "step"), _zone(zone))
+        periods = calendar_units(size, "size")
+        return calendar_cumulating(
+            periods, calendar_units(step, "step"), _zone(zone), _shift_of(offset, periods, "size")
+        )
     of_fixed_length(size=size, step=step)
     whole, part = microseconds(size, "size"), microseconds(step, "step")
     _are_positive(("size", whole, size), ("step", part, step))
@@ -139,13 +146,41 @@ def _shift(offset: Duration | int, length: int, name: str) -> int:
     return shift
 
 
-def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
+def _shift_of(offset: Duration | int, units: Units, name: str) -> Shift:
+    """Return an offset on a wall clock. It must be shorter than `units`, the value of the argument `name`."""
+    unit, count = units
+    months, rest = shift = calendar_offset(offset)
+    if months and unit not in _MONTHS:
+        raise InvalidValue(
+            f"`offset` has months where `{name}` has; got {offset!r} and {show_units(*units)}. Give it in days or less."
+        )
+    if unit in _MONTHS:
+        is_short = abs(months) < count * _MONTHS[unit] and abs(rest) < 28 * DAY
+    else:
+        is_short = abs(rest) < Local(unit, count, _UTC).least
+    if not is_short:
+        raise InvalidValue(
+            "`offset` must be shorter than ",
+            Argument(name),
+            f", {show_units(*units)}; got ",
+            Argument("offset", offset),
+            ". Take the rest of it.",
+        )
+    return shift
+
+
+def _local(units: Units, zone: Zone, shift: Shift) -> Local:
+    months, rest = shift
+    return Local(*units, zone, offset=rest, months=months)
+
+
+def calendar_hopping(size: Units, advance: Units, zone: Zone, shift: Shift = NO_SHIFT) -> Stepped:
     """Return windows of `size` that start every `advance` on a zone's wall clock; tumbling if both are equal.
 
     Both must be in days and weeks, or both in months, quarters and years, and `size` a multiple of `advance`; clock
     units can only tumble. Raises InvalidValue otherwise.
     """
-    edges = Local(*advance, zone)
+    edges = _local(advance, zone, shift)
     ratio = _ratio(size, advance)
     if ratio is None:
         raise InvalidValue(
@@ -153,6 +188,8 @@ def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
             f"a multiple of the second; got {show_units(*size)} and {show_units(*advance)}. For example "
             '"7 days" with ',
             Argument("advance", "1 day", is_example=True),
+            "; windows of days that move by minutes or hours have a ",
+            Argument("tail", "1 day", is_example=True),
             ".",
         )
     return Stepped(edges, 1, ratio)
@@ -169,12 +206,12 @@ def _ratio(size: Units, advance: Units) -> int | None:
     return None
 
 
-def calendar_cumulating(size: Units, step: Units, zone: Zone) -> Cumulating:
+def calendar_cumulating(size: Units, step: Units, zone: Zone, shift: Shift = NO_SHIFT) -> Cumulating:
     """Return windows from an edge of `size` on a zone's wall clock to each edge of `step` up to the next.
 
     For example month to date. Raises InvalidValue if an edge of `size` is not an edge of `step`.
     """
-    periods, steps = Local(*size, zone), Local(*step, zone)
+    periods, steps = _local(size, zone, shift), _local(step, zone, shift)
     if not steps.refines(periods):
         raise InvalidValue(
             "Every edge of `size` must be an edge of ",
@@ -206,16 +243,6 @@ def _edges(given: Edges | Sequence[int]) -> Edges:
 
 def _zone(zone: Zone | str) -> Zone:
     return zone if isinstance(zone, Zone) else Zone.of(zone)
-
-
-def _no_offset(offset: Duration | int) -> None:
-    if isinstance(offset, int) and offset == 0:
-        return
-    raise InvalidValue(
-        "`offset` and `zone` exclude each other: in a zone windows begin at its midnight; got ",
-        Argument("offset", offset),
-        ". Leave out one of them.",
-    )
 
 
 def of_fixed_length(**durations: Duration) -> None:

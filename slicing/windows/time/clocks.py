@@ -56,6 +56,11 @@ class Clock:
         return _repeated(self._reached, instant)
 
     @elementwise
+    def shown(self, instant: Array) -> Array:
+        """Return the wall time shown at an instant, which must be a week from the limits of int64."""
+        return _repeated(self._shown, instant)
+
+    @elementwise
     def first(self, wall: Array) -> Array:
         """Return the first instant that shows a wall time or a later one; a week from the limits of int64."""
         return _repeated(self._first, wall)
@@ -88,6 +93,10 @@ class Clock:
     @cached_property
     def _by_wall(self) -> _Parts:
         return _Parts(self._reached_before[1:])
+
+    def _shown(self, instant: Array) -> Array:
+        wall: Array = instant + self._shifts[self._by_start(instant)]
+        return wall
 
     def _reached(self, instant: Array) -> Array:
         part = self._by_start(instant)

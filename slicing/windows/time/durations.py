@@ -93,10 +93,10 @@ def _unit(word: str, duration: str, name: str) -> str:
     return unit
 
 
-def show(duration: int) -> str:
-    """Return the text of a duration in its largest whole unit: 3600000000 is "1 hour"."""
+def show(duration: int, *, days: bool = True) -> str:
+    """Return the text of a duration in its largest whole unit, at most hours without `days`: 3600000000 is "1 hour"."""
     for unit, length in sorted(_UNITS.items(), key=lambda item: -item[1]):
-        if duration and duration % length == 0:
+        if duration and duration % length == 0 and (days or unit not in DAYS):
             count = duration // length
             return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
     return "0 seconds"
@@ -125,6 +125,29 @@ def calendar_units(duration: Duration, name: str) -> tuple[str, int]:
     if count <= 0:
         raise InvalidValue(f"`{name}` must be positive; got {duration!r}.")
     return unit, count
+
+
+def calendar_offset(duration: Duration | int) -> tuple[int, int]:
+    """Return an offset on a wall clock in months and microseconds: "1 month 6 hours" is 1 month and 6 hours.
+
+    Raises InvalidValue and InvalidType as `microseconds`.
+
+    >>> calendar_offset("1 quarter"), calendar_offset("-1 day")
+    ((3, 0), (0, -86400000000))
+    """
+    if isinstance(duration, int) and duration == 0:
+        return 0, 0
+    if isinstance(duration, timedelta):
+        return 0, microseconds(duration, "offset")
+    months, rest = Fraction(0), Fraction(0)
+    for count, unit in _terms(duration, "offset"):  # type: ignore[arg-type]
+        if unit in MONTHS:
+            months += count * {"month": 1, "quarter": 3, "year": 12}[unit]
+        else:
+            rest += count * _UNITS[unit]
+    if months.denominator != 1 or rest.denominator != 1:
+        raise InvalidValue(f"`offset` has whole months and whole microseconds; got {excerpt(duration)}. Round it.")
+    return int(months), int(rest)
 
 
 def _units(duration: Duration, name: str) -> tuple[str, int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from slicing.errors import InvalidValue
 from slicing.windows.time.clocks import DAY, SECOND, Clock
+from slicing.windows.time.durations import show
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, elementwise, saturated, within
 from slicing.windows.time.zones import Zone
 
@@ -33,17 +34,24 @@ class Local:
     the i-th edge of a day is midnight + i x length by the clock. Equivalent units are equal: 60 minutes are an hour, 12
     months a year, 24 hours a day. But 7 days are not a week, because they are counted from a Thursday.
 
-    Units that divide an hour have an edge at each instant at which the clock shows a multiple, so both instants of a
-    repeated hour are edges. With `repeats=False` only the earlier one is, as for longer units: state of version 0.2 has
-    such edges. Raises InvalidValue.
+    `offset` shifts all edges on the clock, by microseconds; for months and longer `months` does, by months: days from
+    06:00, weeks from Sunday, quarters from February.
+
+    Units that divide an hour, which have no `offset`, have an edge at each instant at which the clock shows a multiple,
+    so both instants of a repeated hour are edges. With `repeats=False` only the earlier one is, as for longer units:
+    state of version 0.2 has such edges. Raises InvalidValue.
     """
 
     unit: str
     each: int
     zone: Zone
     repeats: bool
+    offset: int
+    months: int
 
-    def __init__(self, unit: str, count: int, zone: Zone, repeats: bool = True) -> None:
+    def __init__(
+        self, unit: str, count: int, zone: Zone, repeats: bool = True, offset: int = 0, months: int = 0
+    ) -> None:
         if unit not in _MONTHS and unit not in _LENGTHS:
             raise InvalidValue(f"`unit` must be one of {', '.join([*_LENGTHS, *_MONTHS])}; got {unit!r}.")
         longest = 100_000 * 366 * DAY // (_LENGTHS.get(unit) or _MONTHS[unit] * 31 * DAY)
@@ -52,8 +60,16 @@ class Local:
                 f"`count` of units must be a positive integer, of 100,000 years at most; got {count!r} of {unit!r}."
             )
         unit, count = _plain(unit, count)
+        if unit != "month":
+            offset %= count * _LENGTHS[unit]
         repeats = repeats and unit == "microsecond" and _LENGTHS["hour"] % count == 0
-        for name, value in (("unit", unit), ("each", count), ("zone", zone), ("repeats", repeats)):
+        if repeats and offset:
+            raise InvalidValue(
+                f"Clock units that divide an hour begin with the hour in a zone; got {show_units(unit, count)} from "
+                f"{show(offset)} on. Use longer units, or `by_edges`."
+            )
+        values = {"unit": unit, "each": count, "zone": zone, "repeats": repeats, "offset": offset}
+        for name, value in (values | {"months": months % count if unit == "month" else 0}).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -70,19 +86,20 @@ class Local:
         """Number of the last edge at or before an instant."""
         if within(time, -(1 << 62), 1 << 62):
             return self._number(self._clock.reached(time))
-        return self._number(self._clock.reached(np.clip(time, BEFORE + _MARGIN, AFTER - _MARGIN)))
+        margin = _MARGIN + abs(self.offset)
+        return self._number(self._clock.reached(np.clip(time, BEFORE + margin, AFTER - margin)))
 
     def _wall(self, number: Array) -> Array:
         """Return the wall time of an edge."""
         if self.unit != "month":
             return number * self._length + self._origin
-        return _converted(number * self.each, "M", "D") * DAY
+        return converted(number * self.each + self.months, "M", "D") * DAY + self.offset
 
     def _number(self, wall: Array) -> Array:
         """Return the number of the last edge at or before a wall time."""
         if self.unit != "month":
             return (wall - self._origin) // self._length
-        return _converted(wall // DAY, "D", "M") // self.each
+        return (converted((wall - self.offset) // DAY, "D", "M") - self.months) // self.each
 
     @cached_property
     def _numbers(self) -> tuple[int, int]:
@@ -100,25 +117,32 @@ class Local:
 
     @property
     def _origin(self) -> int:
-        return _MONDAY if self.unit == "week" else 0
+        return (_MONDAY if self.unit == "week" else 0) + self.offset
 
     def refines(self, other: Edges) -> bool:
         """Return whether all edges of `other` are edges of this sequence, by the calendar, whatever the clock does."""
         if not isinstance(other, Local) or other.zone != self.zone:
             return False
         if other.unit == "month":
-            unit = self.each if self.unit == "month" else 0
-            return other.each % unit == 0 if unit else DAY % self._length == 0
+            if self.unit != "month":
+                return DAY % self._length == 0 and (other.offset - self._origin) % self._length == 0
+            aligned = other.each % self.each == 0 and (other.months - self.months) % self.each == 0
+            return aligned and other.offset == self.offset
         if self.unit == "month" or (other.repeats and not self.repeats):
             return False
         return other._length % self._length == 0 and (other._origin - self._origin) % self._length == 0
 
     def spec(self) -> list[Any]:
-        """`["local hours", unit, count, name of the zone, its digest]` with `repeats`, otherwise `["local", ...]`."""
-        return [CLOCK if self.repeats else LOCAL, self.unit, self.each, self.zone.name, self.zone.digest]
+        """`["local hours", unit, count, name of the zone, its digest]` with `repeats`, otherwise `["local", ...]`.
+
+        Edges that are shifted have two numbers more, `offset` and `months`.
+        """
+        shift = [self.offset, self.months] if self.offset or self.months else []
+        return [CLOCK if self.repeats else LOCAL, self.unit, self.each, self.zone.name, self.zone.digest, *shift]
 
     def __str__(self) -> str:
-        return f"{show_units(self.unit, self.each)} in {self.zone.name}"
+        shift = show_shift(self.offset, self.months)
+        return f"{show_units(self.unit, self.each)} in {self.zone.name}{shift and f' from {shift} on'}"
 
 
 def _plain(unit: str, count: int) -> tuple[str, int]:
@@ -136,8 +160,8 @@ def _plain(unit: str, count: int) -> tuple[str, int]:
     return ("day", 1) if length == DAY else ("microsecond", length)
 
 
-def _converted(values: Array, unit: str, to: str) -> Array:
-    """Return months since 1970 for days since 1970-01-01, or the reverse."""
+def converted(values: Array, unit: str, to: str) -> Array:
+    """Return months ("M") since 1970 for days ("D") since 1970-01-01, or the reverse."""
 
     def calendar(values: Array) -> Array:
         return values.astype(f"datetime64[{unit}]").astype(f"datetime64[{to}]").astype(np.int64)
@@ -147,6 +171,11 @@ def _converted(values: Array, unit: str, to: str) -> Array:
         return calendar(values)
     # There are usually far fewer dates than values: each date is converted once.
     return calendar(np.arange(low, high + 1))[values - low]
+
+
+def show_shift(offset: int = 0, months: int = 0) -> str:
+    """Return the text of an offset on a wall clock, "" for none: "1 month", "6 hours", "1 month 6 hours"."""
+    return " ".join([show_units("month", months)] * bool(months) + [show(offset)] * bool(offset))
 
 
 def show_units(unit: str, count: int) -> str:

@@ -84,6 +84,17 @@ class Zone:
         return {}
 
 
+def zone_info(name: str) -> ZoneInfo:
+    """Return the time zone of that name from this machine's `zoneinfo`. Raises InvalidValue if there is none."""
+    try:
+        return ZoneInfo(name)
+    except Exception as error:  # KeyError and ValueError, and OSError for the name of a directory
+        raise InvalidValue(
+            f'`zone`: there is no time zone {name!r} here. Write for example "Europe/Berlin"; where the system has no '
+            "time zone data, install the package tzdata."
+        ) from error
+
+
 @lru_cache(maxsize=64)
 def _probed(name: str) -> Zone:
     """Return the table of a zone, from the offsets of `zoneinfo`.
@@ -91,13 +102,7 @@ def _probed(name: str) -> Zone:
     Changes are found between probes and then bisected. Two changes of a zone are at least 95 hours apart (Freetown
     1939; Ramadan of 2040 in Gaza: a week); from 2100 on, where rules apply, some months. There was none before 1830.
     """
-    try:
-        zone = ZoneInfo(name)
-    except Exception as error:  # KeyError and ValueError, and OSError for the name of a directory
-        raise InvalidValue(
-            f'`zone`: there is no time zone {name!r} here. Write for example "Europe/Berlin"; where the system has no '
-            "time zone data, install the package tzdata."
-        ) from error
+    zone = zone_info(name)
 
     def offset(second: int) -> timedelta:
         return datetime.fromtimestamp(second, zone).utcoffset() or timedelta(0)

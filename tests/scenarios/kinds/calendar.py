@@ -15,22 +15,22 @@ class Days(Numbered):
     """`days` local days from each local midnight on; with `hours` they end at each so many hours of the wall clock."""
 
     def edges(self, number):
-        zone, days, hours = self.spec
+        zone, days, hours, shift = self.spec
         steps = 24 // hours if hours else 1
         day, step = divmod(number, steps)
-        start = instant(zone, day * 24)
-        end = instant(zone, day * 24 + (step + 1) * hours) if hours else instant(zone, (day + days) * 24)
+        start = instant(zone, day * 24 + shift)
+        end = instant(zone, (day * 24 + (step + 1) * hours if hours else (day + days) * 24) + shift)
         return Place(start, end)
 
     def other(self, rng):
-        """Windows of whole local days."""
+        """Windows of whole local days that begin at the same hour."""
         days = rng.choice([2, 3, 5])
-        zone = self.spec[0]
-        window = hopping(f"{days} days", "1 day", zone=zone.key)
-        return Days(window, self.begin, self.step, 24 * days * HOUR, (zone, days, None))
+        zone, *_, shift = self.spec
+        window = hopping(f"{days} days", "1 day", offset=f"{shift} hours", zone=zone.key)
+        return Days(window, self.begin, self.step, 24 * days * HOUR, (zone, days, None, shift))
 
     def near(self, time):
-        _, days, hours = self.spec
+        _, days, hours, _ = self.spec
         day, steps = time // (24 * HOUR), 24 // hours if hours else 1
         return range((day - days - 1) * steps, (day + 2) * steps)
 
@@ -58,7 +58,7 @@ LEFT_OUT = {"Pacific/Apia": 1_325_000_000, "Pacific/Kwajalein": 745_700_000}
 def by_end(zone, days):
     """Windows of some days around a day that a zone left out."""
     window = hopping(f"{days} days", "1 day", zone=zone)
-    return DaysByEnd(window, LEFT_OUT[zone] * 10**6, 9 * HOUR, 24 * days * HOUR, (ZoneInfo(zone), days, None))
+    return DaysByEnd(window, LEFT_OUT[zone] * 10**6, 9 * HOUR, 24 * days * HOUR, (ZoneInfo(zone), days, None, 0))
 
 
 def instant(zone, hours):
@@ -67,8 +67,8 @@ def instant(zone, hours):
     return (local.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def made(window, begin, step, reach, zone, days, hours=None):
-    return Days(window, begin * 10**6, step * HOUR, reach * HOUR, (ZoneInfo(zone), days, hours))
+def made(window, begin, step, reach, zone, days, hours=None, shift=0):
+    return Days(window, begin * 10**6, step * HOUR, reach * HOUR, (ZoneInfo(zone), days, hours, shift))
 
 
 SPRING, AUTUMN = 1_774_656_000, 1_775_300_000
@@ -76,5 +76,11 @@ BERLIN, LORD_HOWE = "Europe/Berlin", "Australia/Lord_Howe"
 KINDS = {
     "days in a zone": lambda rng: made(tumbling("1 day", zone=LORD_HOWE), AUTUMN, 9, 24, LORD_HOWE, 1),
     "weeks of days in a zone": lambda rng: made(hopping("7 days", "1 day", zone=BERLIN), SPRING, 11, 168, BERLIN, 7),
+    "days from six in a zone": lambda rng: made(
+        hopping("2 days", "1 day", offset="6 hours", zone=BERLIN), SPRING, 7, 48, BERLIN, 2, shift=6
+    ),
+    "cumulating from two in a zone": lambda rng: made(
+        cumulating("1 day", "6 hours", offset="2 hours", zone=BERLIN), SPRING, 5, 24, BERLIN, 1, 6, shift=2
+    ),
     "cumulating in a zone": lambda rng: made(cumulating("1 day", "6 hours", zone=BERLIN), SPRING, 5, 24, BERLIN, 1, 6),
 }

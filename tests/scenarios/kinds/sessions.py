@@ -4,6 +4,7 @@ from collections import defaultdict
 from itertools import combinations
 
 from slicing.windows.session import session
+from slicing.windows.time.edges import BEFORE
 
 from ..kind import MS, Kind, Place
 
@@ -54,12 +55,41 @@ class Sessions(Kind):
         return record._replace(order=(place.start, -1), span=Place(place.start, place.end - self.window.unit))
 
 
+class Longest(Sessions):
+    """Those of a greatest length: one record after another; none ends before another one before it."""
+
+    splits = True
+
+    def definition(self, records):
+        found, held, last = {}, [], BEFORE
+        for record in [*sorted(records, key=lambda record: record.time), None]:
+            reached = max((self.interval(each).end for each in held), default=BEFORE)
+            if held and (record is None or record.time > min(reached, held[0].time + self.window.longest)):
+                last = max(last, reached)
+                found[Place(held[0].time, last + self.window.unit)] = sorted(held, key=lambda each: each.order)
+                held = []
+            held.append(record)
+        return found
+
+    def settled(self, record, place):
+        return record
+
+    def gives_way(self, gone, place, held):
+        """That of its first record."""
+        return gone.start in {record.time for record in held}
+
+
 def touch(one, other):
     return one.start <= other.end and other.start <= one.end
 
 
 def made(*given, scale=1, **options):
     return Sessions(session(*given, **options), step=10 * scale * MS, reach=40 * scale * MS)
+
+
+def longest(rng, *given, **options):
+    window = session(*given, longest=rng.choice(["10 milliseconds", "14 milliseconds", "33 milliseconds"]), **options)
+    return Longest(window, step=10 * MS, reach=40 * MS)
 
 
 def some(rng):
@@ -74,5 +104,11 @@ KINDS = {
     "sessions": lambda rng: made("10 milliseconds"),
     "sessions, late by session": some,
     "sessions, later ends": lambda rng: made("10 milliseconds", late_by="session", unit="1 millisecond"),
+    "sessions of a greatest length": lambda rng: longest(
+        rng,
+        "10 milliseconds",
+        **rng.choice([{}, {"late_by": "session"}, {"late_by": "session", "unit": "1 millisecond"}]),
+    ),
+    "sessions of a greatest length and a gap column": lambda rng: longest(rng, gap_column="gap"),
     "sessions of a gap column": lambda rng: made(gap_column="gap", late_by=rng.choice(["record", "session"])),
 }

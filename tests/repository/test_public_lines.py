@@ -1,0 +1,67 @@
+"""Lines of benchmarks that others define are measured in turns, and kept one by one."""
+
+import types
+from dataclasses import asdict
+from functools import partial
+
+import pytest
+
+pytest.importorskip("polars", reason="the packages of the group `bench` are not installed")
+pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
+
+from benchmarks.public import __main__ as command
+from benchmarks.public import measuring
+from benchmarks.public.catalogue import LINES, line
+from benchmarks.report import results
+from benchmarks.running.resuming import Measured
+from benchmarks.running.run import Run
+
+OF_SIDES = {
+    "spark": [Run(4.0, 150_000, stopped=True), Run(3.0, 150_000, processor=6.0), Run(3.5, 150_000, processor=7.0)],
+    "ours": [Run(2.0, 150_000, processor=1.5), Run(1.5, 150_000, processor=2.0), Run(1.8, 150_000, processor=2.0)],
+}
+
+
+@pytest.mark.parametrize(("differs", "ratio"), [(None, 2.0), ("ours: 3 rows, not 4", None)])
+def test_the_best_turn_of_each_side_counts_and_lines_are_kept_one_by_one(monkeypatch, tmp_path, capsys, differs, ratio):
+    asked, turns = [], {part: iter([asdict(run) for run in runs]) for part, runs in OF_SIDES.items()}
+
+    def answer(line, part):
+        asked.append((line.title, part))
+        return differs if part == "check" else next(turns[part])
+
+    monkeypatch.setattr(measuring, "answer", answer)
+    monkeypatch.setattr(measuring, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(command, "Measured", partial(Measured, folder=tmp_path / "ran"))
+    monkeypatch.setattr("sys.argv", ["public", "--resume", "--only", "Nexmark q8", "--turns", "3"])
+    assert command.main() == (differs is not None)
+    assert asked == [("q8", part) for part in ("check", *["spark", "ours"] * 3)]
+    (kept,) = results.kept(tmp_path / "kept")
+    assert (kept.ratio, kept.baseline.seconds, kept.ours.seconds) == (ratio, 3.0, 1.5)
+    assert "| 50 / 100 | 40 / 13.3 | 25 / 75 |" in capsys.readouterr().out
+    assert command.main() == 0
+    assert len(asked) == 7, "it is not measured again"
+
+
+def test_no_line_begins_when_the_minutes_are_over(monkeypatch, tmp_path, capsys):
+    asked = []
+    monkeypatch.setattr(measuring, "measured", lambda line, turns: asked.append(line))
+    monkeypatch.setattr(measuring, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(command, "Measured", partial(Measured, folder=tmp_path / "ran"))
+    monkeypatch.setattr("sys.argv", ["public", "--resume", "--only", "Nexmark q8", "--minutes", "0"])
+    assert command.main() == 0
+    assert asked == []
+    assert "not measured in 0 minutes: Nexmark q8" in capsys.readouterr().out
+
+
+def test_a_process_that_fails_says_why(monkeypatch):
+    failed = types.SimpleNamespace(returncode=1, stdout="", stderr="no memory")
+    monkeypatch.setattr(measuring.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(RuntimeError, match="Nexmark q7, check, has failed, and said last: no memory"):
+        measuring.measured(line("Nexmark q7"), 1)
+
+
+def test_lines_have_names_of_their_own_and_the_micro_batches_that_they_count():
+    assert len({each.name for each in LINES}) == len(LINES)
+    sides = [each.side(of) for each in LINES for of in ("ours", "spark")]
+    assert {(side.batches, side.settings.steady) for side in sides} == {(20, 4), (40, 8)}
