@@ -1,4 +1,4 @@
-"""Benchmarks: `make bench` measures all of them and writes docs/performance.md; asv finds its benchmarks here too.
+"""Benchmarks: `make bench` measures all of them and writes docs/performance; asv finds its benchmarks here too.
 
 `comparisons` defines the measurements, on inputs of `workloads`, against `baselines`. `running` runs them, and `report`
 writes tables and plots.

@@ -16,9 +16,12 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 
 import combinators as C
+from benchmarks import ROOT
+from benchmarks.demo_page import page
 from benchmarks.workloads.feed import Feed, write
 from slicing import group_by, hopping
 from slicing.cli.session import session
@@ -29,6 +32,9 @@ SIZE, ADVANCE, DELAY = "1 hour", "1 minute", "10 minutes"
 QUICK = Feed(records=200_000, users=1_000, files=10)
 SPARK_SECONDS = {False: 75, True: 30}
 
+PAGE = ROOT / "build" / "demo.html"
+
+NEXT = 'python -m slicing payments.csv --time ts --keys user --size "1 hour" --aggregate "spent=sum(amount)"'
 HEAD = "file  records watermark   windows  slicing    Spark  faster   who spent most in the newest window"
 
 
@@ -183,15 +189,19 @@ class Show:
         return f"{other.seconds:>6.1f} s {other.seconds / batch.seconds:>5.1f} x"
 
     def summary(self):
-        """Print the totals and the comparison."""
+        """Return the totals and the comparison, a line each."""
         batches, rows = self.ours, sum(batch.made[0] for batch in self.ours)
         seconds, records = sum(batch.seconds for batch in batches), sum(batch.records for batch in batches)
         late = sum(batch.late for batch in batches)
-        say(f"\nslicing: {records:,} records and {rows:,} windows in {seconds:.1f} s, {late:,} records late\n")
+        text = f"slicing: {records:,} records and {rows:,} windows in {seconds:.1f} s, {late:,} records late\n"
         if self.stopped is not None:
-            say(f"Spark's window(): stopped after {self.limit} s in all, in file {len(self.pairs) + 1}\n")
-        if self.pairs:
-            say(self._comparison())
+            text += f"Spark's window(): stopped after {self.limit} s in all, in file {len(self.pairs) + 1}\n"
+        return text + self._comparison() if self.pairs else text
+
+    def seconds(self):
+        """Return the seconds of each file, of both engines; None where Spark was stopped."""
+        spark = [other.seconds for _, other in self.pairs]
+        return list(zip_longest((mine.seconds for mine in self.ours), spark))
 
     def _comparison(self):
         ratios = [other.seconds / mine.seconds for mine, other in self.pairs]
@@ -216,6 +226,22 @@ def say(text):
     print(text, end="", flush=True)
 
 
+def finish(seconds, summary, path=PAGE):
+    """Print the summary and what to do next, and write the page."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(seconds, summary), encoding="utf-8")
+    say(f"\n{summary}\n{next_steps(path)}")
+
+
+def next_steps(path):
+    """Return what to do next, a line each."""
+    return (
+        f"see the result:  {path.as_uri()}\n"
+        "read:            docs/quickstart.md, then docs/how-do-i.md\n"
+        f"your own file:   {NEXT}\n"
+    )
+
+
 def run(quick, root):
     """Generate the payments, run both engines, compare."""
     feed = QUICK if quick else Feed()
@@ -232,7 +258,7 @@ def run(quick, root):
         say(f"{HEAD}\n")
         for number, path in enumerate(paths, start=1):
             show.file(number, path, mine, other)
-        show.summary()
+        finish(show.seconds(), show.summary())
     finally:
         for query in spark.streams.active:
             query.stop()

@@ -1,8 +1,9 @@
 """All benchmarks by one command: `python -m benchmarks.run [--quick | --all [--resume]] [--only NAME] [--write]`.
 
 Every result is kept in a file of its own in `.asv`. So single benchmarks can be measured again (`--only`, repeated; a
-part of a name will do), and `--write` alone makes docs/performance.md anew from what there is. With `--resume` what ran
-to its end before, with the same code on the same machine, is left out: a run of hours can be stopped and go on later.
+part of a name will do), and `--write` alone makes docs/performance.md and docs/performance/measurements.md anew from
+what there is. With `--resume` what ran to its end before, with the same code on the same machine, is left out: a run of
+hours can be stopped and continued later.
 """
 
 import argparse
@@ -31,7 +32,9 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="everything, for more than an hour")
     parser.add_argument("--resume", action="store_true", help="leave out what has been measured with the same code")
     parser.add_argument("--list", action="store_true", help="only print the names")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md from all results there are")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/performance.md and its measurements from all results"
+    )
     options = parser.parse_args()
     names = [name for name, _ in _benchmarks(options.quick)]
     for part in options.only:

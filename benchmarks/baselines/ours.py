@@ -134,6 +134,19 @@ class OurSliding:
 
 
 @dataclass(frozen=True)
+class OurSlidings:
+    """Count and sum of a long in windows of several lengths that end with a record; `size` is ignored."""
+
+    lengths: tuple[str, ...]
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Return wide rows, with columns `records` and `total` for each length."""
+        named = {f"l{number}": length for number, length in enumerate(self.lengths)}
+        windowed = group_by(frame, *keys_of(frame)).window(sliding(**named, right=False), time="ts")
+        return windowed.aggregate(records=C.count(), total=C.sum("v"))
+
+
+@dataclass(frozen=True)
 class OurFeatures:
     """Count, sum and mean of a column in each of the lengths before a label; `size` is ignored."""
 
@@ -198,6 +211,7 @@ MORE: dict[str, dict[str, Bound]] = (
         "total": {"total": C.sum("v")},
         "ranks": {"ranks": C.approx_percentile("v", [0.5, 0.95, 0.99], 100)},
         "top": {"top": C.top_k("v", 10, exact=False)},
+        "largest": {"largest": C.largest("v", 10)},
     }
     | {f"{8 * fields} bytes": {"total": _wide(fields)} for fields in (1, 4, 16, 128)}
 )

@@ -63,6 +63,26 @@ class SparkOver:
 
 
 @dataclass(frozen=True)
+class SparkOvers:
+    """Bounded: `OVER` of several lengths in one row; times of a key are distinct, and `size` is ignored."""
+
+    lengths: tuple[str, ...]
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Return a row for each record, with columns `records` and `total` for each length."""
+        keys, time = keys_of(frame), F.unix_micros("ts")
+        lengths = [microseconds(each, "length") for each in self.lengths]
+        overs = [Window.partitionBy(*keys).orderBy(time).rangeBetween(-length, 0) for length in lengths]
+        made = []
+        for number, over in enumerate(overs):
+            made += [
+                F.count("*").over(over).alias(f"records_l{number}"),
+                F.sum("v").over(over).alias(f"total_l{number}"),
+            ]
+        return frame.select(*keys, F.timestamp_micros(time + 1).alias("window_end"), *made)
+
+
+@dataclass(frozen=True)
 class SparkExploded:
     """Bounded: the rows of `groupBy(window(...))` at any R, by one exploded row per record and window.
 

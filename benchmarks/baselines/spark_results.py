@@ -18,6 +18,7 @@ FUNCTIONS = {
         "sum": "sum(v)",
     },
     "distinct": {"distinct": "approx_count_distinct(v)"},
+    "largest": {"largest": "max_by(v, v, 10)"},
     "ranks": {"ranks": "approx_percentile(v, array(0.5, 0.95, 0.99), 100)"},
 }
 

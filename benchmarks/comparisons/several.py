@@ -1,6 +1,6 @@
 """Several windows in one query, against one alone, a query per window, and Spark; also cumulating and zones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.baselines.ours import OurCumulating, OurDays, Ours, OurSizes
@@ -33,9 +33,9 @@ def _together(column: str) -> dict[str, Run]:
     return dict(zip(("all", *SIZES), runs, strict=True))
 
 
-def _one_after_the_other(runs: list[Run]) -> Run:
-    """Several runs as one: seconds, rows and state are added up."""
-    note = "; ".join(f"{size} {run.seconds:.2f} s" for size, run in zip(SIZES, runs, strict=True))
+def one_after_the_other(runs: Sequence[Run], sizes: Sequence[str] = SIZES) -> Run:
+    """Return several runs as one: seconds, rows and state are added up."""
+    note = "; ".join(f"{size} {run.seconds:.2f} s" for size, run in zip(sizes, runs, strict=True))
     totals = {name: sum(getattr(run, name) for run in runs) for name in ("seconds", "rows", "state_bytes")}
     return replace(runs[-1], **totals, stopped=any(run.stopped for run in runs), note=note)
 
@@ -47,12 +47,12 @@ def _alone(column: str) -> tuple[Run, Run]:
 
 def _each(column: str) -> tuple[Run, Run]:
     runs = _together(column)
-    return _one_after_the_other([runs[size] for size in SIZES]), runs["all"]
+    return one_after_the_other([runs[size] for size in SIZES]), runs["all"]
 
 
 def _beside_spark() -> tuple[Run, Run]:
     sides = [Side(SparkWindow(), HUNDREDTH, size, MINUTE, replace(SLOWER, warm_up=0.0)) for size in SIZES]
-    theirs = _one_after_the_other([streams.run(side) for side in sides])
+    theirs = one_after_the_other([streams.run(side) for side in sides])
     return theirs, streams.run(Side(OurSizes(SIZES), TENTH, ONE_DAY, MINUTE))
 
 

@@ -4,16 +4,19 @@ from dataclasses import replace
 
 from benchmarks.baselines import polars_rolling
 from benchmarks.baselines.floor import BoundedFloor, Floor
-from benchmarks.baselines.ours import OurSliding
+from benchmarks.baselines.ours import OurSliding, OurSlidings
 from benchmarks.baselines.polars_rolling import PolarsRolling
 from benchmarks.baselines.query import Query
-from benchmarks.baselines.spark import SparkOver
+from benchmarks.baselines.spark import SparkOver, SparkOvers
 from benchmarks.comparisons.comparison import BOUNDED, TIME, Check, Comparison
+from benchmarks.comparisons.several import one_after_the_other
 from benchmarks.running import bounded, streams, turns
 from benchmarks.running.run import Run
 from benchmarks.running.side import WARM, Side
 from benchmarks.workloads.inputs import SLIDING, SLIDING_MANY, TEN_MINUTES
 from benchmarks.workloads.workload import Workload
+
+LENGTHS = "1 minute", TEN_MINUTES, "30 minutes"
 
 
 def _bounded(theirs: Query, workload: Workload) -> tuple[Run, Run]:
@@ -33,6 +36,13 @@ def _stream() -> tuple[Run, Run]:
     rows = streams.run(ours).rows  # this run also warms up ours
     floor, found = turns.run(replace(ours, query=Floor(rows)), ours.but(warm_up=0.0))
     return floor, found
+
+
+def _lengths() -> tuple[Run, Run]:
+    """A query for each length, then one query of all, in turns."""
+    sides = [Side(OurSliding(), SLIDING, length, TEN_MINUTES) for length in LENGTHS]
+    *alone, together = turns.run(*sides, Side(OurSlidings(LENGTHS), SLIDING, LENGTHS[-1], TEN_MINUTES))
+    return one_after_the_other(alone, LENGTHS), together
 
 
 def _above_floor() -> tuple[Run, Run]:
@@ -88,5 +98,14 @@ BENCHMARKS = (
         sides=_stream,
         checks=(),
         measure=TIME,
+    ),
+    Comparison(
+        "SlidingLengths",
+        "sliding 1, 10 and 30 minutes, a stream, in one query / a query for each length",
+        sides=_lengths,
+        checks=(
+            Check(OurSlidings(LENGTHS), SparkOvers(LENGTHS), SLIDING.cut(0.05), TEN_MINUTES, TEN_MINUTES, BOUNDED),
+        ),
+        goal=2.0,
     ),
 )

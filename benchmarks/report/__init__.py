@@ -1,1 +1,1 @@
-"""Stores results in files (`results`) and writes docs/performance.md from them (`page`), with tables and plots."""
+"""Stores results in files (`results`), and writes from them pages with tables and plots (`page`, `guide`)."""

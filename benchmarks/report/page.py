@@ -1,31 +1,36 @@
-"""Writes docs/performance.md with its tables and plots from stored results; no figure is typed by hand."""
+"""Writes docs/performance/measurements.md, with tables and plots from stored results, and parts of docs/performance.md.
+
+No figure is typed by hand.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.comparisons import growth, registry
-from benchmarks.report import asv, plots, ratios, results
-from benchmarks.report.brief import brief
+from benchmarks.report import asv, guide, plots, ratios, results
 from benchmarks.report.floors import floors
 from benchmarks.report.growth import grown
 from benchmarks.report.results import Figure, Kept, Point, Ratio, Stages, Table
 from benchmarks.report.stages import stages
 from benchmarks.report.tables import markdown
 from benchmarks.running.run import shown
-from benchmarks.workloads.inputs import DAY, DENSE, KEYS, SMALL, SPARSE, TWO_WEEKS
 
-PAGE = ROOT / "docs" / "performance.md"
+GUIDE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "performance" / "measurements.md"
 MEASURED_ON = "Measured on "
 
-TITLE = "# Performance"
+TITLE = """\
+# Measurements
+
+All of them. [Performance](../performance.md) has the ten that matter most."""
 MISSED = "Missed goals and their floors"
 
 METHOD = """\
 ## How it was measured
 
 `make bench` writes this page from its measurements; no figure is typed by hand. `make bench-quick` measures a few
-lines.
+lines. Titles name a [workload](../performance.md#workloads). R is the number of windows per record.
 
 **Sides.** Each line compares a workload on this framework with a baseline. Both sides run in one process on the same
 machine. Each side first runs on a tenth or all of the records, or on the micro-batches of a history, to warm up; cold
@@ -37,7 +42,7 @@ warms it up instead of the tenth.
 **Figures.** Seconds are medians of steady micro-batches, or the duration of the bounded query. Records and result rows
 are those of one micro-batch, or of the query. Streams write to a noop sink. Spark runs on RocksDB with changelog
 checkpoints and on its default state store, and the faster one counts. Both sides use the session settings of
-[`configure(builder, local=True)`](deploy.md#settings-of-the-session). A line of its own shows the cost of Spark's
+[`configure(builder, local=True)`](../deploy.md#settings-of-the-session). A line of its own shows the cost of Spark's
 default limit of Arrow batches.
 
 **Equality.** A ratio is printed only if both queries, on the workload or on a cut of it, wrote equal rows to Parquet:
@@ -73,20 +78,15 @@ same. The notes show the processor time of this framework on the same part, whic
 micro-batches."""
 
 
-WORKLOADS = """\
-Titles name the workload, unless they give other numbers. R is the number of windows per record: windows of 1 hour by 1
-minute have R = 60, those of 24 hours by 1 minute have R = 1440."""
-
-
-def write(page: Path = PAGE) -> None:
-    """Write the page and its plots."""
+def write(page: Path = PAGE, short: Path = GUIDE) -> None:
+    """Write the page and its plots, and the figures in `short`, the page for readers."""
     found = [*results.kept(), *results.kept(results.BY_HAND)]
-    folder = page.parent / page.stem
-    folder.mkdir(exist_ok=True)
+    page.parent.mkdir(exist_ok=True)
     before = page.read_text() if page.exists() else ""
     goals = ratios.goals(_comparisons(found, _before(before)[0])["Goals"])
-    drawn = plots.draw(goals, [_on(found, axes) for axes in (growth.AXES, growth.CROSSES)], folder)
+    drawn = plots.draw(goals, [_on(found, axes) for axes in (growth.AXES, growth.CROSSES)], page.parent)
     page.write_text(text(found, asv.kernels(), drawn, before))
+    short.write_text(guide.written(short.read_text(), page.read_text()))
 
 
 def text(
@@ -122,24 +122,7 @@ def text(
     shown_in = {title: plotted[name] for title, name in plots_of.items() if name in plotted}
     known |= {title: _pictured(title, body, shown_in.get(title)) for title, body in sections.items() if body}
     titled = [f"## {title}\n\n{known[title]}" for title in sections if title in known]
-    in_brief = brief(known[title] for title in sections if title in known)
-    parts = [TITLE, in_brief, *titled, METHOD, workloads(), _measured_on(found, machines)]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def workloads() -> str:
-    """Return the section about the workloads that titles name."""
-    named = {
-        "day": DAY,
-        "dense": DENSE,
-        "keys": KEYS,
-        "two weeks": TWO_WEEKS,
-        "sparse keys": SPARSE,
-        "fixed cost": SMALL,
-    }
-    rows = [(name, f"{each.records:,}", f"{each.keys:,}", f"{each.seconds:,g} s") for name, each in named.items()]
-    head = ("workload", "records per micro-batch", "keys", "event time of a micro-batch")
-    return f"### Workloads\n\n{WORKLOADS}\n\n{markdown(head, rows)}"
+    return "\n\n".join([TITLE, *titled, METHOD, _measured_on(found, machines)]) + "\n"
 
 
 def _comparisons(found: Sequence[Kept], before: Mapping[str, str]) -> dict[str, str]:
@@ -236,7 +219,7 @@ ACCOUNTING = {
 Each cell shows the partials of a key that are read / written: per record, per closing window, and in total per result
 row. The engine counts them. The columns "predicted" are the predictions of `explain`, and the column "proposal" is the
 formula of the original proposal, at R windows per record. "Latest slices held" means that the process caches the
-latest slices; the row before it is without the cache. [How it works](how-it-works.md#what-it-costs) explains the
+latest slices; the row before it is without the cache. [How it works](../how-it-works.md#what-it-costs) explains the
 differences.""",
     "Physical": """\
 The same on Spark, at R = 12 and with 800 keys: partials of a key in a micro-batch with one record of each key in which

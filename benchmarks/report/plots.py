@@ -20,14 +20,14 @@ OURS, GOAL = "#2b6cb0", "#c05621"
 
 
 def draw(goals: Sequence[Goal], axes: Sequence[Sequence[Point]], folder: Path) -> list[str]:
-    """Draw the plots that have results; return their paths relative to the page in the folder above."""
+    """Draw the plots that have results; return their names: the page is in the same folder."""
     drawn = []
     with mpl.rc_context(STYLE):
         for name, figure in zip(PLOTS, (_goals(goals), *map(_axes, axes)), strict=True):
             if figure is not None:
                 figure.savefig(folder / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")
                 plt.close(figure)
-                drawn.append(f"{folder.name}/{name}.svg")
+                drawn.append(f"{name}.svg")
     return drawn
 
 

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,17 +12,41 @@ def workers(root: int | None = None) -> Iterator[dict[int, float]]:
     """Yield the peak MiB of each Python worker below a process (default: this one), sampled four times per second."""
     root = root or os.getpid()
     seen: dict[int, float] = {}
+
+    def note() -> None:
+        for process in _descendants(root):
+            _note(process, seen)
+
+    with _every(0.25, note):
+        yield seen
+
+
+@contextmanager
+def peak() -> Iterator[list[float]]:
+    """Yield the MiB of this process and all below it, sampled once per second; what they share counts once."""
+    samples: list[float] = []
+
+    def note() -> None:
+        samples.append(sum(map(_share_of_memory, {os.getpid(), *_descendants(os.getpid())})))
+
+    note()
+    with _every(1.0, note):
+        yield samples
+
+
+@contextmanager
+def _every(seconds: float, note: Callable[[], None]) -> Iterator[None]:
+    """A thread that calls a function again and again."""
     done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.25):
-            for process in _descendants(root):
-                _note(process, seen)
+        while not done.wait(seconds):
+            note()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield seen
+        yield
     finally:
         done.set()
         watcher.join()
@@ -68,3 +92,12 @@ def _note(process: int, seen: dict[int, float]) -> None:
             seen[process] = max(seen.get(process, 0.0), int(fields["VmRSS"].split()[0]) / 1024)
     except (OSError, KeyError):
         pass  # it has just ended
+
+
+def _share_of_memory(process: int) -> float:
+    """The MiB of a process; of a page that n processes share, an n-th."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0  # it has just ended
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024

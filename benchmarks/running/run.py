@@ -20,9 +20,9 @@ class Run:
     the query. `each` has the seconds and rows of each micro-batch. `state_rows` and `state_bytes` (in memory and in
     files) are those at the end. `checkpoint_bytes` are the bytes of state written to the checkpoint, per record.
     `worker_mib` is the peak of the largest Python worker, `idle_mib` that of a worker with the same imports and hardly
-    any records. `took` is the seconds of the whole stream, `processor` its processor seconds, if measured. `around` is
-    the seconds per micro-batch in which Spark plans and logs. `stages` has the processor seconds of each stage in
-    Python, if timed.
+    any records. `peak_mib` is the peak of all processes of a side, if measured. `took` is the seconds of the whole
+    stream, `processor` its processor seconds, if measured. `around` is the seconds per micro-batch in which Spark plans
+    and logs. `stages` has the processor seconds of each stage in Python, if timed.
     """
 
     seconds: float
@@ -42,6 +42,7 @@ class Run:
     partials_written: int = 0
     checkpoint_bytes: float = 0.0
     worker_mib: float = 0.0
+    peak_mib: float = 0.0
     idle_mib: float = 0.0
     took: float = 0.0
     processor: float = 0.0

@@ -60,7 +60,7 @@ def _run(side: Side) -> Run:
         out = side.query(source(spark, side.workload, settings.delay), side.size, side.advance)
         running = noop(out, settings, checkpoint).trigger(availableNow=True).start()
         start = time.monotonic()
-        stopped = _wait(running, wanted, start + settings.limit)
+        stopped = wait(running, wanted, start + settings.limit)
         progress = running.recentProgress
         written = bytes_of(Path(checkpoint) / "state")
         running.stop()
@@ -80,9 +80,13 @@ def described(spark: SparkSession, checkpoint: str) -> int:
 def source(
     spark: SparkSession, workload: Workload, delay: str = DELAY, together: int = 1, path: str | None = None
 ) -> DataFrame:
-    """Return the stream of a workload, `together` micro-batches in one, or of other files at `path`."""
+    """Return the stream of a workload, `together` micro-batches in one, or of other files at `path`.
+
+    Without a delay, it has no watermark.
+    """
     reader = spark.readStream.schema(workload.schema).option("maxFilesPerTrigger", workload.parts * together)
-    return reader.parquet(path or str(workload.path())).withWatermark("ts", delay)
+    found = reader.parquet(path or str(workload.path()))
+    return found.withWatermark("ts", delay) if delay else found
 
 
 def noop(out: DataFrame, settings: Settings, checkpoint: str | Path) -> DataStreamWriter:
@@ -91,8 +95,11 @@ def noop(out: DataFrame, settings: Settings, checkpoint: str | Path) -> DataStre
     return writer.option("checkpointLocation", str(checkpoint))
 
 
-def _wait(running: StreamingQuery, batches: int, deadline: float) -> bool:
-    """Whether the deadline passed before `batches` micro-batches with data were done. Raises the error of the query."""
+def wait(running: StreamingQuery, batches: int, deadline: float) -> bool:
+    """Return whether the deadline passed before `batches` micro-batches with data were done.
+
+    Raises the error of the query.
+    """
     while running.isActive and len(running.recentProgress) < batches:
         if time.monotonic() >= deadline:
             return True

@@ -18,11 +18,13 @@ COMPARED_BATCHES = 4
 
 
 @contextmanager
-def of_stream(query: Query, workload: Workload, size: str, advance: str, mode: str = "append") -> Iterator[DataFrame]:
+def of_stream(
+    query: Query, workload: Workload, size: str, advance: str, mode: str = "append", delay: str = DELAY
+) -> Iterator[DataFrame]:
     """Yield the rows of a stream over the whole workload; in update mode, all updates in sequence."""
     with scratch() as folder:
         together = -(-(workload.before + workload.batches) // COMPARED_BATCHES)
-        out = query(source(session(), workload, together=together), size, advance)
+        out = query(source(session(), workload, delay, together), size, advance)
 
         def write(rows: DataFrame, _: int) -> None:
             rows.write.mode("append").parquet(f"{folder}/rows")

@@ -75,7 +75,7 @@ def manifest() -> Manifest:
 
 def publish(store: Store) -> None:
     """Write manifest and progress, as of a micro-batch at `NOW`."""
-    store.publish(SET, manifest().text(), Progress(1, 0, NOW, gone(), NOW - MINUTE).text())
+    store.publish(SET, manifest().text(), Progress(1, 0, NOW, gone(), NOW - MINUTE).text(), "")
 
 
 def portions(keys: int) -> Iterator[Records]:

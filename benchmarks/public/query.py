@@ -1,0 +1,26 @@
+"""The interface of a query of a benchmark that others define."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from benchmarks.baselines.query import Query
+
+
+@dataclass(frozen=True)
+class PublicQuery:
+    """A query of ours, of Spark, and in SQL for DuckDB; all return keys, `window` and results.
+
+    `sql` takes size and advance in microseconds. Its rows have `window_start` and `window_end`, in microseconds too,
+    in place of `window`. It reads the view `records`, the workload, or `views` over it, by their names. In update mode,
+    `newest` is a column that is greatest in the last update of a window. With `by_clock`, windows are of processing
+    time, and the SQL has one row a key, for all windows.
+    """
+
+    name: str
+    ours: Query
+    spark: Query
+    sql: Callable[[int, int], str]
+    mode: str = "append"
+    newest: str | None = None
+    by_clock: bool = False
+    views: Mapping[str, str] = field(default_factory=dict)
