@@ -26,7 +26,7 @@ from slicing.windows.sliding import sliding
 from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Window, by_edges, cumulating, hopping, tumbling
 
-YES, NOTHING_IS_LATE, SAME = "yes", "nothing is late", "as by event time"
+YES, NOTHING_IS_LATE, SAME = "yes", "nothing is late", "same"
 BY_CLOCK = "windows by time, with `processing_time()`"
 TIME = "ts"
 _COLUMNS = T.StructType([T.StructField(TIME, T.TimestampType()), T.StructField("value", T.LongType())])
@@ -35,11 +35,10 @@ _HOUR, _DAY = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute")
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of one call of `.window(...)`, and the arguments of the command line for them."""
+    """The windows of one call of `.window(...)`."""
 
     windows: tuple[Window, ...] = ()
     named: Mapping[str, Window] | None = None
-    shell: str = "no"
 
     def of(self, windowed: Any, time: object) -> Windowed:
         """The call on what is grouped."""
@@ -58,17 +57,18 @@ class Windows:
 
 
 KINDS: dict[str, Windows] = {
-    "tumbling, hopping": Windows((_HOUR,), shell="`--size`, `--advance`"),
-    "long, with a tail": Windows((hopping("90 days", advance="1 minute", tail="1 hour"),), shell="`--tail`"),
-    "cumulating": Windows((cumulating("1 day", step="1 hour"),), shell="`--cumulate`"),
-    "in a zone": Windows((tumbling("1 day", zone="Europe/Berlin"),), shell="`--zone`"),
+    "tumbling, hopping": Windows((_HOUR,)),
+    "long, with a tail": Windows((hopping("90 days", advance="1 minute", tail="1 hour"),)),
+    "cumulating": Windows((cumulating("1 day", step="1 hour"),)),
+    "in a zone": Windows((tumbling("1 day", zone="Europe/Berlin"),)),
     "by edges": Windows((by_edges([0, 10**10], [10**9, 2 * 10**10]),)),
-    "several that end together": Windows((_HOUR, _DAY), shell="`--size` several times"),
-    "several that do not": Windows((_HOUR, tumbling("7 minutes")), shell="`--size` several times"),
+    "several that end together": Windows((_HOUR, _DAY)),
+    "several that do not": Windows((_HOUR, tumbling("7 minutes"))),
     "wide rows": Windows(named={"hour": _HOUR, "day": _DAY}),
     "unbounded": Windows((unbounded(),)),
-    "sessions": Windows((session("30 minutes"),), shell="`--session`"),
-    "sliding": Windows((sliding("10 minutes"),), shell="`--sliding`"),
+    "sessions": Windows((session("30 minutes"),)),
+    "sliding": Windows((sliding("10 minutes"),)),
+    "sliding, several lengths": Windows((sliding(ten="10 minutes", hour="1 hour", right=False),)),
     "counting": Windows((counting(100),)),
 }
 TRIGGERS: dict[str, Sequence[Trigger]] = {
@@ -80,7 +80,7 @@ TRIGGERS: dict[str, Sequence[Trigger]] = {
 }
 OPTIONS = ("grace", "late output", "eager", "bounded")
 COLUMNS = (*TRIGGERS, *OPTIONS)
-HEAD = ("", *COLUMNS, "command line")
+HEAD = ("", *COLUMNS)
 
 
 def eager() -> Bound:
@@ -125,19 +125,26 @@ def cells(of: Windows, time: object = TIME) -> list[str]:
 
 def rows() -> dict[str, list[str]]:
     """The rows of the table by name."""
-    found = {kind: [*cells(of), of.shell] for kind, of in KINDS.items()}
+    found = {kind: cells(of) for kind, of in KINDS.items()}
     hour = KINDS["tumbling, hopping"]
     by_event, by_clock = cells(hour), cells(hour, processing_time())
     found[BY_CLOCK] = [SAME if clock == event else clock for event, clock in zip(by_event, by_clock, strict=True)]
-    found[BY_CLOCK].append("no")
     return found
+
+
+def merged(found: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The rows with those that say the same in one, under all of their names."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for kind, row in found.items():
+        kinds.setdefault(tuple(row), []).append(kind)
+    return {"; ".join(names): [*row] for row, names in kinds.items()}
 
 
 def table() -> tuple[list[Sequence[str]], str]:
     """The rows of the table, and below it the reasons of "no" by their number."""
-    found = rows()
+    found = merged(rows())
     goes = {YES, NOTHING_IS_LATE, SAME}
-    reasons = list(dict.fromkeys(cell for row in found.values() for cell in row[:-1] if cell not in goes))
+    reasons = list(dict.fromkeys(cell for row in found.values() for cell in row if cell not in goes))
     short = [
         [kind, *(f"no ({reasons.index(cell) + 1})" if cell in reasons else cell for cell in row)]
         for kind, row in found.items()

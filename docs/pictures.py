@@ -8,6 +8,7 @@ from pathlib import Path
 
 from docs.as_of import as_of
 from docs.chart import chart
+from docs.kinds import kinds
 from slicing import (
     by_edges,
     counting,
@@ -56,6 +57,7 @@ def drawn():
             datetime(2024, 5, 1, 14, 47, tzinfo=UTC),
         ),
         "faster": chart(),
+        "kinds": kinds(),
         "overview": draw(
             hopping("30 minutes", advance="10 minutes"),
             [["12:05", "12:19"], ["12:28"], ["12:09", "12:52"]],

@@ -23,7 +23,7 @@ WINDOWS = (
     "Window",
     "Hopping",
 )
-EMISSION = ("on_close", "on_update", "on_change", "early", "Emission", "Trigger", "OpenWindows")
+TRIGGERS = ("on_close", "on_update", "on_change", "early", "Emission", "Trigger", "OpenWindows")
 PROCESS = ("keep_last", "keep_newest", "within_delta")
 AGGREGATES = ("Aggregate", "Bound", "fieldwise", "Fieldwise", "traced", "EVENT_TIME")
 
@@ -36,7 +36,7 @@ def names():
     known = {
         "queries": QUERIES,
         "windows": WINDOWS,
-        "emission": EMISSION + PROCESS,
+        "triggers": TRIGGERS + PROCESS,
         "aggregates": AGGREGATES,
         "errors": errors,
     }
@@ -49,9 +49,10 @@ def pages():
     found = {}
     for name, members in names().items():
         there = [f"::: {_home(slicing, member)}" for member in members]
-        found[name] = "\n\n".join([f"# {name.capitalize()}", *there])
+        found[name] = "\n\n".join([f"# Reference: {name}", *there])
     both = [f"::: {_home(combinators, member)}" for member in combinators.__all__]
-    found["combinators"] = "\n\n".join(["# Combinators", *both])
+    found["running"] += "\n\n::: slicing.testing.run\n\n::: slicing.testing.MicroBatch"
+    found["combinators"] = "\n\n".join(["# Reference: combinators", *both])
     return found
 
 

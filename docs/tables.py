@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,11 @@ import combinators
 from combinators._common import ATOMIC, CARRIED, NUMBERS
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, Entry, sample_kinds, samples
 from docs import compatibility
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
-from slicing.aggregates.fields import arrow_type, decimal_of, width_of
+from slicing.aggregates.aggregate import EVENT_TIME
+from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.choice import EAGER, choose
+from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidType, InvalidValue
-from slicing.explain.costs import Costs
-from slicing.explain.plan import ResultPlan
 from slicing.stages.support_of import support_of
 from slicing.state.format import changes
 from slicing.triggers.emission import ON_CLOSE, early
@@ -40,17 +37,7 @@ PAGE, TRIGGERS, WINDOWS, STATE = (
     Path(__file__).with_name(f"{name}.md") for name in ("combinators", "triggers", "windows", "state")
 )
 _OF_COLUMNS = ("column", "x", "y", "by", "price", "volume")
-HEAD = (
-    "call",
-    "result",
-    "reference",
-    "input types",
-    "result type",
-    "without records",
-    "bytes per partial",
-    "tree",
-    "error bound",
-)
+HEAD = ("call", "result", "input types", "without records, if not null")
 _WORDS = {
     frozenset(ATOMIC): "any",
     frozenset(NUMBERS): "numbers",
@@ -67,6 +54,7 @@ KINDS: dict[str, Window] = {
     "wide rows": windows_of_call((), {"a": tumbling("1 hour"), "b": hopping("1 day", advance="1 hour")}, False),
     "sessions": session("30 minutes"),
     "sliding": sliding("10 minutes"),
+    "sliding, several lengths": sliding(ten="10 minutes", hour="1 hour", right=False),
     "unbounded": unbounded(),
     "counting": counting(100),
 }
@@ -80,6 +68,7 @@ EARLY = {
     "`when`": early(when="is_last"),
     "`ends=True`": early(when="is_last", ends=True),
     "`delta`": early(delta=("speed", 5.0)),
+    "`on_time=True`": early(on_time=True, late=True),
     "several": early(records=3, every="10 seconds", after="5 seconds"),
     "`final=False`": early(after="10 seconds", final=False),
     "`purge=True`": early(after="10 seconds", purge=True),
@@ -96,20 +85,14 @@ def written(page: str) -> str:
     """The page with its tables generated again; each table is between two comments that name it."""
     for name, entries in (("catalogue", CATALOGUE), ("more", MORE)):
         page = _between(page, name, _table(HEAD, map(_row, entries)))
-    return _between(page, "composed", _table(HEAD[:3], map(_composed, COMPOSED.items())))
+    return _between(page, "composed", _table(HEAD[:2], map(_composed, COMPOSED)))
 
 
 def written_triggers(page: str) -> str:
-    """The page of early triggers with its table generated again, from what each kind of windows declares."""
+    """The page of triggers with its table generated again, from what each kind of windows declares."""
     kinds = KINDS | {"assigned": assigned_by(around).sessions}
     found = {kind: [_refusal(window, trigger) for trigger in EARLY.values()] for kind, window in kinds.items()}
-    reasons = list(dict.fromkeys(reason for cells in found.values() for reason in cells if reason))
-    rows = [
-        (kind, *(f"no ({reasons.index(reason) + 1})" if reason else "yes" for reason in cells))
-        for kind, cells in found.items()
-    ]
-    below = "\n".join(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))
-    return _between(page, "early", f"{_table(('', *EARLY), iter(rows))}\n\n{below}")
+    return _between(page, "early", _answers(("", *EARLY), found))
 
 
 def written_windows(page: str) -> str:
@@ -122,14 +105,22 @@ def written_state(page: str) -> str:
     """The page of state with "what can be asked of which windows" generated again, from what each kind declares."""
     found = {kind: [*_of_state(window, ("recompute",)).values()] for kind, window in KINDS.items()}
     found["with results that do not combine"] = [*_of_state(KINDS["hopping"], (EAGER,)).values()]
-    reasons = list(dict.fromkeys(reason for cells in found.values() for reason in cells if reason))
-    rows = [
-        (kind, *(f"no ({reasons.index(reason) + 1})" if reason else "yes" for reason in cells))
-        for kind, cells in found.items()
-    ]
-    below = "\n".join(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))
     head = ("", *_of_state(KINDS["hopping"], ("recompute",)))
-    return _between(page, "what can be asked", f"{_table(head, iter(rows))}\n\n{below}")
+    return _between(page, "what can be asked", _answers(head, found))
+
+
+def _answers(head: Sequence[str], found: dict[str, list[str]]) -> str:
+    """Return the table of what kinds of windows support, with the reasons why not below; equal kinds share a row."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for kind, refusals in found.items():
+        kinds.setdefault(tuple(refusals), []).append(kind)
+    reasons = list(dict.fromkeys(reason for refusals in kinds for reason in refusals if reason))
+    rows = (
+        (", ".join(alike), *(f"no ({reasons.index(reason) + 1})" if reason else "yes" for reason in refusals))
+        for refusals, alike in kinds.items()
+    )
+    below = "\n".join(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))
+    return f"{_table(head, rows)}\n\n{below}"
 
 
 def _of_state(window: Window, trees: tuple[str, ...]) -> dict[str, str]:
@@ -185,23 +176,16 @@ def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 
 def _row(entry: Entry) -> Sequence[str]:
-    aggregates = {kind: entry.resolved(kind) for kind in sample_kinds(entry)}
     return (
         ", ".join(f"`{name}`" for name in (_call(entry.name, entry.function), *entry.aliases)),
         _what(entry.function),
-        f"`{entry.reference}`" + " over event time" * (entry.by_time and entry.reference in ("min_by", "max_by")),
         _columns(entry),
-        _results(entry, aggregates),
         _of_nothing(entry),
-        _bytes(entry, aggregates),
-        _tree(aggregates),
-        entry.error or "exact",
     )
 
 
-def _composed(item: tuple[str, str]) -> Sequence[str]:
-    name, reference = item
-    return f"`{_call(name, getattr(combinators, name))}`", _what(getattr(combinators, name)), f"`{reference}`"
+def _composed(name: str) -> Sequence[str]:
+    return f"`{_call(name, getattr(combinators, name))}`", _what(getattr(combinators, name))
 
 
 def _call(name: str, function: Any) -> str:
@@ -241,34 +225,8 @@ def _takes(entry: Entry, second: str) -> bool:
     return True
 
 
-def _results(entry: Entry, aggregates: dict[str, Aggregate]) -> str:
-    """The result type; an array for several percentages."""
-    if "percentage" not in entry.options:
-        return _result(aggregates)
-    one = replace(entry, options={**entry.options, "percentage": 0.5})
-    return _result({kind: one.resolved(kind) for kind in aggregates}) + "; an array for several percentages"
-
-
-def _result(aggregates: dict[str, Aggregate]) -> str:
-    """The result type, in which `T` is the type of the column."""
-    found = {kind: aggregate.results[0].kind for kind, aggregate in aggregates.items()}
-    kinds = set(found.values())
-    if len(kinds) > 1:
-        kinds = {re.sub(rf"\b{re.escape(kind)}(?!\w)", "T", result, count=1) for kind, result in found.items()}
-    if len(kinds) == 1:
-        result = kinds.pop()
-        return "as the input" if result == "T" else f"`{result}`"
-    plain = dict.fromkeys(result for kind, result in found.items() if not decimal_of(kind))
-    return ", ".join([*plain, *(_raised(kind, result) for kind, result in found.items() if kind == "decimal(10,2)")])
-
-
-def _raised(kind: str, result: str) -> str:
-    (precision, scale), (more, digits) = decimal_of(kind) or (0, 0), decimal_of(result) or (0, 0)
-    return f"decimal(p+{more - precision},s{f'+{digits - scale}' if digits > scale else ''})"
-
-
 def _of_nothing(entry: Entry) -> str:
-    """The result without records, and whether one record has the same."""
+    """The result without records, if it is not null, and whether one record has null, too."""
     kind, bound = sample_kinds(entry)[0], entry.of("x", "y")
     each = kernel(entry.name, entry.resolved(kind))
     nothing = _first(each.results_to_arrow(each.spread(1), each.no_dictionary))
@@ -277,38 +235,12 @@ def _of_nothing(entry: Entry) -> str:
     values, dictionary = each.values(record)
     one = _first(each.results_to_arrow(each.fold(values, np.array([0]), 1), dictionary))
     if nothing is None:
-        return "null, also for one record" if one is None else "null"
+        return "null for one record, too" if one is None else ""
     return ("zeros" if nothing else "empty") if isinstance(nothing, list) else str(nothing)
 
 
 def _first(arrays: Sequence[pa.Array]) -> Any:
     return arrays[0].to_pylist()[0]
-
-
-def _bytes(entry: Entry, aggregates: dict[str, Aggregate]) -> str:
-    found = {_assembly(each).size.removesuffix(" bytes a partial, about"): each for each in aggregates.values()}
-    if all(map(str.isdecimal, found)):
-        sizes = sorted(map(int, found))
-        told = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    else:
-        told = next(iter(found)).replace(" bytes", "")
-        told += "; more for decimals" * (len(found) > 1) + " and strings" * (len(found) > 1 and "string" in aggregates)
-    sized = any(width_of(field.kind) for each in found.values() for field in each.fields) or "at most" in told
-    options = ", ".join(f"{name}={value}" for name, value in entry.options.items())
-    return f"{told} ({options})" if sized and options else told
-
-
-def _assembly(aggregate: Aggregate) -> ResultPlan:
-    each = kernel("x", aggregate)
-    tree = choose(each, _FAMILY)
-    return ResultPlan(each, tree, "", _FAMILY.longest, _FAMILY.ratio, Costs(_FAMILY, frozenset({tree}), ON_CLOSE))
-
-
-def _tree(aggregates: dict[str, Aggregate]) -> str:
-    trees = {kind: _assembly(aggregate).tree.replace("_", "-") for kind, aggregate in aggregates.items()}
-    if len(set(trees.values())) == 1:
-        return next(iter(trees.values()))
-    return f"{trees['int']}; {trees['double']} for floats"
 
 
 if __name__ == "__main__":
