@@ -26,8 +26,8 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help requirements venv test test-slow test-long test-site test-notebooks test-kafka test-postgres \
-	test-serving test-connect test-pipelines test-fraud test-examples test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench soak docs docs-written docs-test docs-release clean
+.PHONY: help requirements venv test test-slow test-long test-site test-notebooks test-real test-kafka test-postgres \
+	test-serving test-connect test-pipelines test-fraud test-examples test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench bench-public soak docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -137,8 +137,11 @@ demo: $(DEV) ## a small stream, end to end
 bench-quick: $(BENCH) ## a few benchmarks
 	$(BIN)/python -m benchmarks.run --quick $(ARGS)
 
-bench: $(BENCH) ## all benchmarks, for hours, going on where it was stopped; writes docs/performance.md
+bench: $(BENCH) ## all benchmarks, for hours, going on where it was stopped; writes docs/performance
 	$(BIN)/python -m benchmarks.run --all --resume --write $(ARGS)
+
+bench-public: $(BENCH) ## Nexmark, Theodolite and OSPBench, for an hour, going on where it was stopped
+	$(BIN)/python -m benchmarks.public --resume $(ARGS)
 
 soak: $(BENCH) ## an hour of a stream that is killed every two minutes, compared with brute force
 	$(BIN)/python -m benchmarks.soak $(ARGS)
@@ -161,6 +164,9 @@ test-site: docs ## open the site in headless Chromium (Debian: apt-get install c
 
 test-notebooks: $(NOTEBOOKS) ## run docs/notebooks
 	$(BIN)/python -m pytest -m notebooks tests/repository/test_notebooks.py $(ARGS)
+
+test-real: $(DEV) ## data that others measured, from packages on PyPI, with DuckDB as the judge
+	$(BIN)/python -m pytest -m real -rs tests/real $(ARGS)
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) $(VERSIONS:%=.venv-%) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What needs more than Python and Java: the site in a browser, notebooks, servers, and tables. Says in one line for each that it passed, or
-# what is skipped because its packages, the browser or a server cannot be had. Fails, with all that was printed, if a test does.
+# What needs more than Python and Java: the site in a browser, notebooks, data of others, servers, and tables. Says in one
+# line for each that it passed, or what is skipped because its packages, the browser, a server or the data cannot be had.
+# Fails, with all that was printed, if a test does.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,6 +38,7 @@ beside site .venv/.stamp-docs test-site
 beside_it=$!
 (
     beside notebooks .venv/.stamp-notebooks test-notebooks
+    beside real .venv/.stamp-dev test-real
     servers postgres serving
     beside delta .venv-4.2/.stamp test-delta
     beside iceberg .venv-4.1/.stamp test-iceberg

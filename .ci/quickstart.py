@@ -22,7 +22,7 @@ def lines(text: str) -> list[str]:
 
 
 def main(page: str) -> int:
-    """Run the blocks; return the number of outputs that were compared."""
+    """Run the blocks; return the number of outputs that were compared, 0 if none is that of a stream."""
     namespace: dict[str, Any] = {"__name__": "quickstart"}
     printed, last, compared = "", False, 0
     for language, text in FENCE.findall(Path(page).read_text(encoding="utf-8")):
@@ -31,15 +31,15 @@ def main(page: str) -> int:
                 raise SystemExit(f"the page shows\n{text}\nand the installed package prints\n{printed}")
             compared += 1
             if last:
-                break
+                namespace["spark"].stop()
+                return compared
         elif language == "python":
             output, last = io.StringIO(), LAST in text
             with contextlib.redirect_stdout(output):
                 exec(text, namespace)
             printed = output.getvalue()
-    namespace["spark"].stop()
-    return compared
+    return 0
 
 
 if __name__ == "__main__":
-    assert main(sys.argv[1]) >= 3, "the quickstart has changed: it shows no stream"
+    assert main(sys.argv[1]) >= 2, "the quickstart has changed: it shows no stream"
