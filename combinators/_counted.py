@@ -14,6 +14,7 @@ from slicing.aggregates.fields import INTERVAL
 from slicing.errors import InvalidValue, excerpt
 
 Lower = Callable[[Items, Tables], Any]
+OfRuns = Callable[[Array, Array], Array | None]
 
 
 def checked_limit(limit: int | None) -> int | None:
@@ -24,17 +25,33 @@ def checked_limit(limit: int | None) -> int | None:
 
 
 def counted(
-    label: str, column: str, limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, returns: str
+    label: str,
+    column: str,
+    limit: Limit,
+    kinds: tuple[str, ...],
+    remedy: str,
+    lower: Lower,
+    returns: str,
+    of_runs: Callable[[Layout, Limit, Array], OfRuns] | None = None,
 ) -> Bound:
     """Return an aggregate of the counted values of a column.
 
     In `returns`, "{kind}" stands for the kind of the column, "{mean}" for double or, of intervals, an interval.
+    `of_runs` gives `Aggregate.results_of_runs` for a layout of tables.
     """
-    source = partial(_counted, limit, kinds, remedy, lower, returns)
+    source = partial(_counted, limit, kinds, remedy, lower, returns, of_runs)
     return Bound(source, (column,), label, unlimited="" if limit.most else limit.what, nested=ANY_NESTED in kinds)
 
 
-def _counted(limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, returns: str, kind: str) -> Aggregate:
+def _counted(
+    limit: Limit,
+    kinds: tuple[str, ...],
+    remedy: str,
+    lower: Lower,
+    returns: str,
+    of_runs: Callable[[Layout, Limit, Array], OfRuns] | None,
+    kind: str,
+) -> Aggregate:
     require(limit.label, kinds, kind, remedy)
     items = Items(kind)
     joined = Joined(Layout(items.width, items.varied), f"counted {kind}", limit=limit)
@@ -50,6 +67,7 @@ def _counted(limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, re
         view="limbs",
         meanings=(joined.meaning,),
         growth=joined.layout.growth("different value", limit.most),
+        results_of_runs=of_runs and partial(of_runs, joined.layout, limit),
     )
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from combinators._common import CARRIED, Array, constant, require
-from combinators._counted import checked_limit, counted
+from combinators._counted import OfRuns, checked_limit, counted
 from combinators._items import Items
 from combinators._packed import packed, unpacked
-from combinators._tables import Limit, Tables
+from combinators._tables import Layout, Limit, Tables
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
 from slicing.aggregates.fields import is_nested
 from slicing.content.hashing import hashes, mixed
@@ -46,7 +46,7 @@ def count_distinct(column: Input, *, limit: int | None = None, where: Condition 
     """
     label = f"count_distinct({column})"
     limits = Limit(label, "every value", checked_limit(limit))
-    return counted(label, column, limits, CARRIED, _CAST, _sizes, "bigint").where(where)
+    return counted(label, column, limits, CARRIED, _CAST, _sizes, "bigint", _of_runs).where(where)
 
 
 def approx_count_distinct(column: Input, rsd: float = 0.05, *, where: Condition = None) -> Bound:
@@ -67,6 +67,38 @@ def approx_count_distinct(column: Input, rsd: float = 0.05, *, where: Condition 
 
 def _sizes(_items: Items, tables: Tables) -> Array:
     return tables.sizes()
+
+
+def _of_runs(layout: Layout, limit: Limit, partials: Array) -> OfRuns:
+    """Prepare the numbers of distinct values of runs of tables: a value counts in a run where it occurs first."""
+    tables = layout.read(partials)
+    order = np.lexsort((tables.cells, *tables.numbers[::-1]))
+    last, next_ = order[:-1], order[1:]
+    again = np.logical_and.reduce([column[last] == column[next_] for column in tables.numbers])
+    before = np.full(len(order), -1)
+    before[next_[again]] = tables.cells[last[again]]
+    return partial(_distinct, limit, tables.cells, before)
+
+
+def _distinct(limit: Limit, tables: Array, before: Array, low: Array, high: Array) -> Array | None:
+    """Return the number of distinct values of the tables `low[i]` up to `high[i]`; None if a run contains another.
+
+    Table `tables[j]` has a value that table `before[j]` had last, -1 for none. It is counted in the runs that have the
+    former and begin after the latter. These are neighbours if runs are sorted.
+    """
+    order = np.lexsort((high, low))
+    starts, ends = low[order], high[order]
+    if np.any(ends[1:] < ends[:-1]):
+        return None
+    first = np.maximum(np.searchsorted(ends, tables, "right"), np.searchsorted(starts, before, "right"))
+    end = np.searchsorted(starts, tables, "right")
+    counted = first < end
+    count = len(order) + 1
+    change = np.bincount(first[counted], minlength=count) - np.bincount(end[counted], minlength=count)
+    found = np.zeros(len(order), np.int64)
+    found[order] = np.cumsum(change)[:-1]
+    limit.check(found)
+    return found
 
 
 def _bits(rsd: float) -> int:

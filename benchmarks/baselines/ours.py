@@ -1,5 +1,6 @@
 """Our queries: different windows, and different numbers and widths of aggregates."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,6 +159,18 @@ class OurFeatures:
         named = {f"l{number}": length for number, length in enumerate(self.lengths)}
         grouped = group_by(frame, *keys_of(frame)).features_at(labels_of(frame), **named, time="ts")
         return grouped.aggregate(records=C.count(), total=C.sum(self.column), average=C.mean(self.column))
+
+
+@dataclass(frozen=True)
+class DistinctFeatures:
+    """The number of distinct values in the window before a label, by `distinct`; `advance` is ignored."""
+
+    distinct: Callable[[str], Bound]
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Return the labels with a column `values`."""
+        grouped = group_by(frame, *keys_of(frame)).features_at(labels_of(frame), size, time="ts")
+        return grouped.aggregate(values=self.distinct("d"))
 
 
 def _wide(fields: int) -> Bound:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+import combinators as C
 from benchmarks.baselines import duckdb
-from benchmarks.baselines.ours import OurFeatures
+from benchmarks.baselines.ours import DistinctFeatures, OurFeatures
 from benchmarks.baselines.spark import SparkFeatures
 from benchmarks.comparisons.comparison import BOUNDED, Check, Comparison
 from benchmarks.running import bounded, written
-from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR
+from benchmarks.workloads.inputs import DAY, DAY_CUT, FEW_KEYS, HOUR
 from benchmarks.workloads.rows import difference
 
 LENGTHS = ("10 minutes", "1 hour", "24 hours")
@@ -50,6 +51,15 @@ BENCHMARKS = (
         ),
         checks=(_check(LENGTHS, "d"),),
         goal=3.0,
+    ),
+    Comparison(
+        "FeaturesDistinct",
+        "day of 4 keys, 100,000 labels, distinct doubles of the last hour / approx_count_distinct, ours",
+        sides=lambda: (
+            bounded.run(DistinctFeatures(C.approx_count_distinct), FEW_KEYS, HOUR, HOUR),
+            bounded.run(DistinctFeatures(C.count_distinct), FEW_KEYS, HOUR, HOUR),
+        ),
+        checks=(),
     ),
     Comparison(
         "FeaturesDuckDB",

@@ -21,6 +21,7 @@ SMALL = Workload(
 )
 AFTER_A_DAY = replace(DENSE, name="dense after a day", history=Workload("a day", 2_000_000, 1_000, 45_000, 2))
 SPARSE = Workload("sparse", 100_000, 1_000_000, 720, 4, history=Workload("sparse before", 100_000, 1_000_000, 720, 6))
+FEW_KEYS = Workload("few keys", 100_000, 4, 8_640, 10)
 KEYS = Workload("keys", 200_000, 100_000, 360, 10)
 
 DAY_CUT = DAY.cut(0.002)

@@ -136,6 +136,9 @@ class Aggregate:
     agg_many: `agg` of many records of a slice and key in one call: `agg_many(acc, values)`, with an iterable of values,
         or of tuples if there are several columns. It is called where `agg` cannot be traced.
     growth: the size of a partial whose binary field holds many things, for `explain`.
+    results_of_runs: the results of runs of partials without combining them, for `features_at`. It is called with the
+        partials of rows by key and time, and returns a function of two arrays: the first row of each run, and the row
+        after its last. That returns the result of each run, never null, or None if runs must be combined.
     view: the form of fields and values without a numpy type in functions with `columns=True`. "values": Python objects.
         "ranks": int64 ranks in a sorted dictionary, for functions that only compare and select, within one call; -1 is
         below and 2^63 - 1 above all, and both are null in the output. Dates and timestamps are int64 days and
@@ -172,6 +175,7 @@ class Aggregate:
     meanings: tuple[str, ...] = ()
     growth: Growth | None = None
     agg_many: Callable[[Any, Iterable[Any]], Any] | None = None
+    results_of_runs: Callable[..., Callable[[Any, Any], Any]] | None = None
 
     def __post_init__(self) -> None:
         for name in ("init", "agg", "combine", "invert", "lower", "agg_many"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,16 @@ class Kernel:
         Rows are sorted by key and slice. None if neighbours have to be combined.
         """
         return None
+
+    @cached_property
+    def of_results(self) -> Kernel:
+        """The kernel whose partials are the results, if the aggregate has `results_of_runs`; otherwise this one."""
+        own = self.aggregate
+        if own.results_of_runs is None:
+            return self
+        nothing = self.lower(self.spread(1))[0][0]
+        result = Aggregate(lambda: nothing, own.agg, own.combine, partial=f"result {own.returns}", columns=True)
+        return type(self)(self.label, result)
 
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
         """Return columns of records in the form that `agg` takes, and the dictionary of their ranks."""

@@ -138,7 +138,7 @@ def _grouped(aggregate: Aggregate, views: Sequence[tuple[tuple[int, ...], Kernel
     results = [field.kind for _, own in views for field in own.results]
     returns = ", ".join(f"r{number} {kind}" for number, kind in enumerate(results))
     lower = _Results(tuple((fields, own.aggregate) for fields, own in views))
-    return replace(aggregate, lower=lower, returns=returns)
+    return replace(aggregate, lower=lower, returns=returns, results_of_runs=None)
 
 
 @dataclass(frozen=True)

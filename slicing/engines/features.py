@@ -19,6 +19,7 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Array
 from slicing.assembly.ranges.known_runs import KnownRows
 from slicing.assembly.ranges.range_aggregates import before, reach_of
+from slicing.assembly.ranges.run_results import RunResults
 from slicing.assembly.ranges.segment_tree import SegmentTree
 from slicing.assembly.results import Windows, show_window
 from slicing.content.block import Block, Shape, encode_keys, order, show_place
@@ -44,10 +45,15 @@ class Found:
     windows: Windows
 
 
+def answered(shape: Shape, rows: Shape) -> Shape:
+    """Return the shape of the windows that `features` yields; `rows` have other kernels where results share fields."""
+    return replace(shape, kernels=tuple(each.of_results if each in rows.kernels else each for each in shape.kernels))
+
+
 def features(
     shape: Shape, rows: Block, asked: Sequence[Instants], since: Array | None = None
 ) -> Iterator[tuple[int, Found]]:
-    """Yield the windows as of all instants, each frame with the number of its batch of instants.
+    """Yield the windows as of all instants, of the shape `answered`, each frame with the number of its batch.
 
     `rows` are folded; `shape` has one family for each length. Cost: one combine per row, and per window of m rows of
     its key at most 2 log2(m) combines, none for additive aggregates. Memory: the rows twice, and ASSEMBLY_BYTES.
@@ -108,7 +114,10 @@ class _History:
         """Prepare the assembly; `counts` has the number of rows of each key."""
         runs = self.firsts, counts, self._reach(asked), self._place
         kernels = zip(self.shape.kernels, self.block.partials, strict=True)
-        self.kernels = [SegmentTree(kernel, columns, *runs) for kernel, columns in kernels]
+        self.kernels = [
+            (SegmentTree if kernel.of_results is kernel else RunResults)(kernel, columns, *runs)
+            for kernel, columns in kernels
+        ]
 
     def _place(self, row: int) -> str:
         return show_place(self.shape.family, self.names, self.block.keys[row], self.block.index[row])
@@ -150,7 +159,7 @@ class _History:
     def _frame(self, number: int, keys: Array, instants: Array, known: Array) -> Windows:
         windows, low, high = self._run(number, keys, instants)
         records = np.where(known, self.records[high] - self.records[low], 0)
-        nothing = [kernel.spread(len(keys)) for kernel in self.shape.kernels]
+        nothing = [kernel.of_results.spread(len(keys)) for kernel in self.shape.kernels]
         frame = Windows(windows, keys, self.names, records, nothing, self.block.dictionaries, family=number)
         held = np.flatnonzero(records)
         if len(held):
@@ -192,4 +201,6 @@ class _KnownHistory(_History):
         frame = Windows(windows, keys, self.names, windows, [], self.block.dictionaries, family=number)
         own = self.shape.over(self.families[number])
         found = self.rows.joined(low, np.where(known, high, low), until, lambda run: show_window(own, frame, run))
-        return replace(frame, records=found[0], partials=found[1])
+        pairs = zip(self.shape.kernels, found[1], strict=True)
+        results = [each if kernel.of_results is kernel else kernel.lower(each) for kernel, each in pairs]
+        return replace(frame, records=found[0], partials=results)

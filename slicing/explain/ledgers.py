@@ -343,8 +343,14 @@ def plan_type_of(window: Window, streaming: bool) -> type[Plan]:
     return _PLANS.get(type(window), Plan)
 
 
-ADDED, JOINED = "running totals", "ranges"
-"""How the rows of a window are combined: by one subtraction, or from precomputed runs of 2, 4, 8, ... rows."""
+ADDED, FOUND, JOINED = "running totals", "without combines", "ranges"
+"""How results come from the rows of a window: by one subtraction, by `results_of_runs`, or from runs of 2, 4, 8, ..."""
+_COSTS = {ADDED: "1 subtraction", FOUND: "no combines", JOINED: "log2(m) combines, 2 log2(m) at worst"}
+_REASONS = {
+    ADDED: "exact `invert`",
+    FOUND: "a value counts where a window has it first",
+    JOINED: "joined from nodes of 2, 4, 8 ... rows",
+}
 
 
 @dataclass(frozen=True)
@@ -356,8 +362,7 @@ class FeaturesPlan(OfAllLengths):
 
     def combines(self, number: int) -> str:
         """Return the cost of result `number` per row of the spine and length, as text."""
-        is_one = is_additive(self.shape.kernels[number]) and not self._is_known
-        return "1 subtraction" if is_one else "log2(m) combines, 2 log2(m) at worst"
+        return _COSTS[self._method(self.shape.kernels[number])]
 
     @property
     def _is_known(self) -> bool:
@@ -366,10 +371,18 @@ class FeaturesPlan(OfAllLengths):
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         if self._is_known:
             return "joined from nodes of 2, 4, 8 ... rows, in each those known so far: log2(m) combines per partial"
-        return "exact `invert`" if is_additive(kernel) else "joined from nodes of 2, 4, 8 ... rows"
+        return _REASONS[self._method(kernel)]
 
     def _tree(self, each: ResultPlan) -> str:
-        return ADDED if is_additive(each.kernel) and not self._is_known else JOINED
+        return self._method(each.kernel)
+
+    def _method(self, kernel: Kernel) -> str:
+        if self._is_known:
+            return JOINED
+        if is_additive(kernel):
+            return ADDED
+        stored = self.shape.kernels if self.sharing is None else self.sharing.kernels(self.shape.kernels)
+        return FOUND if kernel.of_results is not kernel and kernel in stored else JOINED
 
     def _shape(self) -> list[tuple[str, str]]:
         and_known = ", and instant of knowledge" if self._is_known else ""

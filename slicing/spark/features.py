@@ -29,7 +29,7 @@ from slicing.content.folding import fold
 from slicing.content.records import Records, decode_records
 from slicing.drafts.call import Call
 from slicing.drafts.draft import output_names
-from slicing.engines.features import Instants, features
+from slicing.engines.features import Instants, answered, features
 from slicing.errors import InvalidType, InvalidValue
 from slicing.options import Asked
 from slicing.spark.as_of_columns import check_free, results_as_of, starts_as_of, starts_column
@@ -173,7 +173,8 @@ class Answer:
             yield pa.table(kept | self._columns(found.windows, np.asarray(times.is_valid())))
 
     def _columns(self, windows: Windows, timed: Array) -> dict[str, pa.Array]:
-        shape, found = self.execution_plan.shape, self.execution_plan.of_results(windows)
+        plan = self.execution_plan
+        shape, found = answered(plan.shape, plan.shipping), plan.of_results(windows)
         aligned = (windows, *windows.aligned)
         if self.as_of:
             return columns_as_of(shape, found, [timed] * len(aligned))

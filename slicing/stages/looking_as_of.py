@@ -18,7 +18,7 @@ import pyarrow as pa
 from slicing.aggregates.fields import Field
 from slicing.content.block import encode_keys
 from slicing.engines.bucket import OpenBucket
-from slicing.engines.features import Instants, features
+from slicing.engines.features import Instants, answered, features
 from slicing.engines.looking import SLICES, StoredSlices
 from slicing.stages.as_of import BEGIN, HELD, columns_as_of
 from slicing.stages.flat import numbered
@@ -73,7 +73,7 @@ class LookUpAsOf(LookUp):
             count, found = len(each.rows), each.windows
             held = [np.full(count, of_window is None and instant is not None) for of_window in known]
             columns = key_columns(self.shape, found.names.take(pa.array(found.keys)))
-            columns |= columns_as_of(self.shape, found, held)
+            columns |= columns_as_of(answered(self.shape, self.shape), found, held)
             columns |= {AT: times.take(pa.array(each.rows)), KNOWN: pa.repeat(pa.scalar(since, pa.int64()), count)}
             yield pa.table(columns)
 

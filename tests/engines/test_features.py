@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from oracle import CASES, assert_right, block_of, cases, results, seeds, shape_of
+from oracle import CASES, Case, assert_right, block_of, cases, results, seeds, shape_of
 
 import combinators as C
 from slicing.aggregates.aggregate import Aggregate, fieldwise
@@ -19,8 +19,8 @@ from slicing.assembly.choice import choose
 from slicing.assembly.ranges.segment_tree import SegmentTree
 from slicing.content.block import Shape, empty
 from slicing.engines import features as engine
-from slicing.engines.features import Instants, features
-from slicing.errors import FunctionFailed, InvalidType, InvalidValue
+from slicing.engines.features import Instants, answered, features
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, TooLarge
 from slicing.spark.features import SPINE, Answer
 from slicing.spark.spine import ShipSpine
 from slicing.stages import preaggregate
@@ -30,6 +30,16 @@ from slicing.windows.lookback import frame as span_of
 from slicing.windows.lookback import lookbacks
 
 KEYS = [None, 0, 1, 2, 3, 7]
+DISTINCT = [
+    Case(C.count_distinct("v").resolve(("bigint",)), lambda values: len(set(values))),
+    Case(C.count_distinct("v").resolve(("string",)), lambda values: len(set(values)), CASES["highest"].argument),
+    Case(
+        C.count_distinct("v").resolve(("array<bigint>",)),
+        lambda values: len({abs(value) for value in values}),
+        lambda column: pa.array([[abs(value.as_py())] for value in column], pa.list_(pa.int64())),
+    ),
+]
+"""Their results come without combines."""
 
 
 def world(seed):
@@ -68,7 +78,7 @@ def found(shape, block, asked, parts=1, since=None):
                 answers[place, length] = int(frame.records[at])
         for length, frame in enumerate(frames):
             held = frame.take(np.flatnonzero(frame.records))
-            shown = results(shape, [held.take(np.unique(_places(held), return_index=True)[1])])
+            shown = results(answered(shape, shape), [held.take(np.unique(_places(held), return_index=True)[1])])
             for at, row in enumerate(some.rows.tolist()):
                 if answers[number + row * parts, length]:
                     key, window = batches[number][row][1], int(frame.windows[at])
@@ -89,7 +99,7 @@ def test_features_are_those_of_the_raw_records(seed, monkeypatch):
     named = {f"l{length}": timedelta(microseconds=length) for length in lengths}
     windows = lookbacks(None, named, inclusive) if seed % 3 else lookbacks(named[f"l{lengths[0]}"], {}, inclusive)
     lengths = lengths if seed % 3 else lengths[:1]
-    used = cases(*CASES)
+    used = [*cases(*CASES), *DISTINCT]
     shape = shape_of(windows.family, used)
     block = block_of(shape, used, records) if records else empty(shape)
     held, counts = {}, {}
@@ -113,7 +123,7 @@ def test_only_what_was_known_counts(seed, monkeypatch):
     later = choice.choice([0, 5, 100, 10**6, 10**15])
     created = [time + choice.choice([0, 0, choice.randint(-later, later), later]) for time, *_ in records]
     windows = lookbacks(None, {f"l{length}": timedelta(microseconds=length) for length in lengths}, seed % 2 == 1)
-    used = cases(*(CASES if seed % 3 else ("joined", "sum", "most")))
+    used = [*cases(*(CASES if seed % 3 else ("joined", "sum", "most"))), DISTINCT[seed % 3]]
     shape = shape_of(windows.family, used)
     every = sorted(zip(records, created, strict=True), key=lambda each: (each[0][0], each[1]))
     block, since = with_knowledge(shape, used, every)
@@ -165,7 +175,7 @@ def test_frames_are_those_of_the_raw_records(seed, closed, monkeypatch):
         for name, each in ends.items()
     }
     windows = lookbacks(None, frames, False, closed)
-    used = cases(*CASES)
+    used = [*cases(*CASES), *DISTINCT]
     shape = shape_of(windows.family, used)
     held, counts = {}, {}
     for place, (time, key) in enumerate(asked):
@@ -213,7 +223,7 @@ def test_months_back_are_those_of_pandas(closed):
     # Whole months and weeks before a record, there is another one at times.
     times += [time + pd.DateOffset(**choice.choice([{"months": 1}, {"weeks": 1}])) for time in times[:40]]
     times = [time for time in times if time.hour > 3]  # not where pandas has to be told about changes of the clock
-    used = cases("sum")
+    used = [*cases("sum"), DISTINCT[0]]  # some starts go back, where the latter combines
     lengths = {"month": {"months": 1}, "week": {"weeks": 1}, "hours": {"hours": 30}}
     named = {"month": "1 month", "week": "7 days", "hours": "30 hours"}
     windows = lookbacks(None, named, False, closed, "Europe/Berlin")
@@ -231,7 +241,8 @@ def test_months_back_are_those_of_pandas(closed):
                 held = [value for at, k, value in records if k == key and start <= at < time + until]
                 one = windows.take(np.array([row]))  # as many windows have the same start
                 assert (one.windows.tolist(), one.records.tolist()) == ([start], [len(held)])
-                assert not held or list(results(shape, [one]).values()) == [[len(held), sum(held)]]
+                wanted = [[len(held), sum(held), len(set(held))]]
+                assert not held or list(results(answered(shape, shape), [one]).values()) == wanted
 
 
 @pytest.mark.parametrize("inclusive", [False, True])
@@ -316,6 +327,15 @@ def test_what_fails_says_for_which_key_and_window():
     later = [(40 * seconds, 4), (41 * seconds, 4)]
     block = block_of(shape, [CASES["rows"]], own + [(time * seconds, 4, 1) for time in range(30, 41)])
     assert found(shape, block, later) == {(0, 0): [10, 10], (1, 0): [10, 10]}, "no window holds 99"
+
+
+def test_more_distinct_values_than_the_limit_say_in_which_window():
+    used = [replace(DISTINCT[0], aggregate=C.count_distinct("v", limit=3).resolve(("bigint",)))]
+    shape = shape_of(lookbacks("10 seconds", {}, False).family, used)
+    block = block_of(shape, used, [(time * 10**6, key, time // 2) for time in range(9) for key in (1, 4)])
+    assert found(shape, block, [(6 * 10**6, 4)]) == {(0, 0): [6, 3]}
+    with pytest.raises(TooLarge, match=r"got 4, the most are 4 for key \(4,\) in window \[1969-12-31T23:59:57"):
+        found(shape, block, [(6 * 10**6, 4), (7 * 10**6, 4)])
 
 
 def test_numbers_that_leave_int64_on_the_way_but_not_in_a_window():

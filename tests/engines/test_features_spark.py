@@ -322,6 +322,9 @@ def test_a_plan_says_what_is_shuffled_and_joined(spark):
     assert "features_at(short='90 seconds', day='1 day') on bounded input" in text
     assert "a partial for each key and microsecond with records" in text
     assert "fields of total" in text
+    found = grouped.plan(n=C.count_distinct("x"), k=C.count_distinct("n"), most=C.mode("n"))
+    assert [found.combines(number) for number in (0, 1)] == ["no combines", "log2(m) combines, 2 log2(m) at worst"]
+    assert "a value counts where a window has it first" in str(found)
     known = group_by(frame, "world").features_at(frame, "1 day", time="ts", known="ts").plan(records=C.count())
     assert known.combines(0) == "log2(m) combines, 2 log2(m) at worst"
     assert "features_at('1 day', known='ts') on bounded input" in str(known)
