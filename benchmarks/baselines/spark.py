@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from benchmarks.baselines.query import keys_of, labels_of, window_struct
@@ -171,21 +171,37 @@ class SparkFeatures:
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Return the labels with columns `records`, `total` and `average` for each length."""
-        keys = keys_of(frame)
-        records = frame.select(
-            *keys, "ts", F.lit(None).cast("bigint").alias("label"), self.column, F.lit(1).alias("one")
-        )
-        both = records.unionByName(labels_of(frame), allowMissingColumns=True).withColumn("at", F.unix_micros("ts"))
-        made = []
+        both, keys, made = _with_labels(frame, self.column), keys_of(frame), []
         for number, length in enumerate(self.lengths):
-            before = microseconds(length, "length")
-            over = Window.partitionBy(*keys).orderBy("at").rangeBetween(-before, -1)
+            over = _before(frame, length)
             made += [
                 F.nullif(F.count("one").over(over), F.lit(0)).alias(f"records_l{number}"),
                 F.sum(self.column).over(over).alias(f"total_l{number}"),
                 F.avg(self.column).over(over).alias(f"average_l{number}"),
             ]
         return both.select(*keys, "ts", "label", *made).where("label is not null")
+
+
+@dataclass(frozen=True)
+class SparkDistinctFeatures:
+    """Bounded: the size of the set of values over a range of the union of records and labels."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Return the labels with a column `values`."""
+        found = F.size(F.collect_set("d").over(_before(frame, size)))
+        made = F.nullif(found, F.lit(0)).cast("bigint").alias("values")
+        return _with_labels(frame, "d").select(*keys_of(frame), "ts", "label", made).where("label is not null")
+
+
+def _with_labels(frame: DataFrame, column: str) -> DataFrame:
+    records = frame.select(
+        *keys_of(frame), "ts", F.lit(None).cast("bigint").alias("label"), column, F.lit(1).alias("one")
+    )
+    return records.unionByName(labels_of(frame), allowMissingColumns=True).withColumn("at", F.unix_micros("ts"))
+
+
+def _before(frame: DataFrame, length: str) -> WindowSpec:
+    return Window.partitionBy(*keys_of(frame)).orderBy("at").rangeBetween(-microseconds(length, "length"), -1)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import combinators as C
 from benchmarks.baselines import duckdb
 from benchmarks.baselines.ours import DistinctFeatures, OurFeatures
-from benchmarks.baselines.spark import SparkFeatures
+from benchmarks.baselines.spark import SparkDistinctFeatures, SparkFeatures
 from benchmarks.comparisons.comparison import BOUNDED, Check, Comparison
 from benchmarks.running import bounded, written
 from benchmarks.workloads.inputs import DAY, DAY_CUT, FEW_KEYS, HOUR
@@ -59,7 +59,7 @@ BENCHMARKS = (
             bounded.run(DistinctFeatures(C.approx_count_distinct), FEW_KEYS, HOUR, HOUR),
             bounded.run(DistinctFeatures(C.count_distinct), FEW_KEYS, HOUR, HOUR),
         ),
-        checks=(),
+        checks=(Check(DistinctFeatures(C.count_distinct), SparkDistinctFeatures(), DAY_CUT, HOUR, HOUR, BOUNDED),),
     ),
     Comparison(
         "FeaturesDuckDB",
