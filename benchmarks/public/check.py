@@ -4,8 +4,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks.public import judge
-from benchmarks.public.line import OURS, SPARK, Line
+from benchmarks.public.line import OURS, Line
 from benchmarks.public.query import PublicQuery
+from benchmarks.public.sides import SIDES
 from benchmarks.running import written
 from benchmarks.workloads.rows import difference
 
@@ -21,10 +22,11 @@ def differences(line: Line) -> str | None:
     if query.by_clock:
         return None
     with judge.rows(query, cut, *line.window) as truth:
-        for of in (OURS, SPARK):
-            side = line.side(of)
-            with written.of_stream(side.query, cut, *line.window, mode=side.settings.mode) as rows:
-                found = difference(last(rows, query), truth if query.newest else written.closed(truth, cut))
+        for of in (OURS, line.against):
+            side = SIDES[of]
+            everything = query.newest or side.closes_all
+            with side.rows(line, cut) as rows:
+                found = difference(last(rows, query), truth if everything else written.closed(truth, cut))
             if found:
                 return f"{of}: {found}"
     return None

@@ -1,4 +1,4 @@
-"""Measures a line: Spark and ours in turns, each in a process of its own; the best turn of each counts."""
+"""Measures a line: the other side and ours in turns, each in a process of its own; the best turn of each counts."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import ROOT
 from benchmarks.comparisons.comparison import Comparison
-from benchmarks.public.line import OURS, SPARK, Line
+from benchmarks.public.line import OURS, Line
 from benchmarks.report import results
 from benchmarks.running.run import Run
 
@@ -20,11 +20,11 @@ def measured(line: Line, turns: int) -> results.Ratio:
     differs = answer(line, "check")
     best: dict[str, Run] = {}
     for _ in range(turns):
-        for of in (SPARK, OURS):
+        for of in (line.against, OURS):
             found = _run(line, of)
             best[of] = min(best.get(of, found), found, key=lambda run: (run.stopped, run.seconds))
-    compared = Comparison(line.name, line.name, sides=lambda: (best[SPARK], best[OURS]), checks=(), goal=line.goal)
-    return compared.ratio_of(*compared.sides(), differs)
+    sides = best[line.against], best[OURS]
+    return Comparison(line.name, line.name, sides=lambda: sides, checks=(), goal=line.goal).ratio_of(*sides, differs)
 
 
 def _run(line: Line, of: str) -> Run:

@@ -7,6 +7,21 @@ from benchmarks.baselines.query import Query
 
 
 @dataclass(frozen=True)
+class FlinkQuery:
+    """A query in Flink's SQL, over the table `records` with the time `ts`; rows are keys, two edges, then results.
+
+    `input` is what DuckDB selects for it, and `columns` are its kinds, without the milliseconds, `ms`, which come last.
+    `sql` takes size and advance as intervals.
+    """
+
+    input: str
+    columns: str
+    keys: str
+    results: str
+    sql: Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
 class PublicQuery:
     """A query of ours, of Spark, and in SQL for DuckDB; all return keys, `window` and results.
 
@@ -24,3 +39,4 @@ class PublicQuery:
     newest: str | None = None
     by_clock: bool = False
     views: Mapping[str, str] = field(default_factory=dict)
+    flink: FlinkQuery | None = None

@@ -74,9 +74,24 @@ def written(guide: str, measured: str) -> str:
         "workloads": workloads(),
     }
     for name, text in parts.items():
-        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        guide = re.sub(f"{begin}.*?{end}", lambda _, new=f"{begin}\n{text}\n{end}": new, guide, flags=re.DOTALL)
+        guide = with_part(guide, name, text)
     return guide
+
+
+def with_part(guide: str, name: str, text: str) -> str:
+    """Return the guide with another text between the two comments that name a part."""
+    begin, end = _edges(name)
+    return re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", guide, flags=re.DOTALL)
+
+
+def part(guide: str, name: str) -> str:
+    """Return what is between the two comments."""
+    begin, end = _edges(name)
+    return guide.partition(f"{begin}\n")[2].partition(f"\n{end}")[0]
+
+
+def _edges(name: str) -> tuple[str, str]:
+    return f"<!-- {name} -->", f"<!-- end of {name} -->"
 
 
 def in_brief(measured: str) -> str:

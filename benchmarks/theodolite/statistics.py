@@ -7,6 +7,8 @@ import combinators as C
 from slicing import Bound
 
 VALUE = "valueInW"
+KINDS = "n bigint, total double, least double, most double, mean double, variance double"
+"""The results in Flink's SQL."""
 
 
 def of_ours() -> dict[str, Bound]:
@@ -28,5 +30,5 @@ def of_spark() -> list[Column]:
 
 
 def of_sql() -> str:
-    """Return the aggregates in SQL."""
+    """Return the aggregates in SQL, of DuckDB and of Flink."""
     return "count(*), " + ", ".join(f"{name}({VALUE})" for name in ("sum", "min", "max", "avg", "var_pop"))

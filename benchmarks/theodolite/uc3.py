@@ -9,9 +9,9 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.public.query import PublicQuery
+from benchmarks.public.query import FlinkQuery, PublicQuery
 from benchmarks.public.sql import hopping_starts
-from benchmarks.theodolite.statistics import of_ours, of_spark, of_sql
+from benchmarks.theodolite.statistics import KINDS, of_ours, of_spark, of_sql
 from slicing import Emission, group_by, hopping, on_update
 from slicing.triggers.emission import ON_CLOSE
 
@@ -45,5 +45,21 @@ def sql(size: int, advance: int) -> str:
         from placed group by identifier, hour, window_start"""
 
 
-UC3 = PublicQuery("uc3", ours, spark, sql)
+def flink(size: str, advance: str) -> str:
+    """Return the statistics of windows in Flink's SQL."""
+    return f"""
+        with placed as (select identifier, hour_in(ms, '{ZONE}') as at_hour, valueInW, ts from records)
+        select identifier, at_hour, window_start, window_end, {of_sql()}
+        from hop(table placed, descriptor(ts), {advance}, {size})
+        group by identifier, at_hour, window_start, window_end"""
+
+
+FLINK = FlinkQuery(
+    "select identifier, valueInW, epoch_ms(ts) from records",
+    "identifier string, valueInW double",
+    "identifier string, at_hour int",
+    KINDS,
+    flink,
+)
+UC3 = PublicQuery("uc3", ours, spark, sql, flink=FLINK)
 UPDATED = PublicQuery("uc3 updated", partial(ours, trigger=on_update()), spark, sql, "update", "records")

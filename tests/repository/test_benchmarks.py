@@ -608,7 +608,7 @@ def test_the_page_for_readers_has_the_figures_of_the_measurements():
     assert f"\nOf {reached + missed} goals {reached} are reached, {missed} are missed: " in written
     assert "| keys | 100 | 1,000,000 | 0.26 to 2.9 |" in written
     assert f"\n{guide.workloads()}\n" in written
-    assert written.count("<!-- ") == 8
+    assert written.count("<!-- ") == 10
 
 
 def test_figures_that_are_not_measured_have_no_sentence():

@@ -18,7 +18,7 @@ from benchmarks.nexmark.queries.q15 import Q15
 from benchmarks.nexmark.queries.q16 import Q16
 from benchmarks.nexmark.queries.q17 import Q17
 from benchmarks.nexmark.workload import events
-from benchmarks.public import check, judge, side
+from benchmarks.public import check, judge, stream
 from benchmarks.public.line import Line
 from benchmarks.running import session, written
 from benchmarks.running.side import Settings
@@ -105,7 +105,7 @@ def test_bids_of_all_windows_of_the_clock_are_duckdbs(query):
 @pytest.mark.slow
 def test_a_side_is_measured_and_checked():
     line = Line("Nexmark", "few", Q7, FEW, "4 seconds", batches=FEW.batches)
-    found = side.run(line.side("ours"))
+    found = stream.run(line.side("ours"))
     assert (found.records, found.batches, found.rows) == (4_000, 1, 1)
     assert found.seconds > 0
     assert found.processor > 0

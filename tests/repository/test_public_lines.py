@@ -12,7 +12,8 @@ pytest.importorskip("matplotlib", reason="the packages of the group `bench` are 
 from benchmarks.public import __main__ as command
 from benchmarks.public import measuring
 from benchmarks.public.catalogue import LINES, line
-from benchmarks.report import results
+from benchmarks.public.table import table
+from benchmarks.report import guide, page, results
 from benchmarks.running.resuming import Measured
 from benchmarks.running.run import Run
 
@@ -43,6 +44,26 @@ def test_the_best_turn_of_each_side_counts_and_lines_are_kept_one_by_one(monkeyp
     assert len(asked) == 7, "it is not measured again"
 
 
+def test_measured_lines_are_written_into_the_page_and_others_stay(monkeypatch, tmp_path):
+    monkeypatch.setattr(measuring, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(measuring, "answer", lambda line, part: asdict(OF_SIDES[part][1]) if part != "check" else None)
+    results.keep(measuring.measured(line("Nexmark q8"), 1), measuring.FOLDER)
+    path = tmp_path / "performance.md"
+    q7, old = ("| Nexmark q7 against Spark | - |", "| Nexmark q8 against Spark | old |")
+    path.write_text(f"Above\n\n<!-- public -->\n{old}\n{q7}\n<!-- end of public -->\n\nBelow\n")
+    command.write(path)
+    written = path.read_text()
+    assert written.startswith("Above\n\n<!-- public -->\n| benchmark and query |")
+    assert f"|\n{q7}\n| Nexmark q8 against Spark |  | 2 | 50 / 100 |" in written
+    assert "old" not in written
+    assert written.endswith("|\n<!-- end of public -->\n\nBelow\n")
+
+
+def test_the_page_has_only_lines_of_the_catalogue():
+    written = guide.part(page.GUIDE.read_text(), command.PART)
+    assert table([], written) == written, "a line has another name, or another place"
+
+
 def test_no_line_begins_when_the_minutes_are_over(monkeypatch, tmp_path, capsys):
     asked = []
     monkeypatch.setattr(measuring, "measured", lambda line, turns: asked.append(line))
@@ -63,5 +84,6 @@ def test_a_process_that_fails_says_why(monkeypatch):
 
 def test_lines_have_names_of_their_own_and_the_micro_batches_that_they_count():
     assert len({each.name for each in LINES}) == len(LINES)
+    assert all(each.query.flink for each in LINES if "Flink" in each.against)
     sides = [each.side(of) for each in LINES for of in ("ours", "spark")]
     assert {(side.batches, side.settings.steady) for side in sides} == {(20, 4), (40, 8)}

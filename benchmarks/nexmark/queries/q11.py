@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 import combinators as C
 from benchmarks.nexmark.queries.query import NexmarkQuery, table
+from benchmarks.public.query import FlinkQuery
 from slicing import group_by, session
 
 
@@ -33,4 +34,13 @@ def sql(size: int, advance: int) -> str:
         from numbered group by bidder, number"""
 
 
-Q11 = NexmarkQuery("q11", ours, spark, sql)
+def flink(size: str, advance: str) -> str:
+    """Return Flink's sessions."""
+    return f"""
+        select bidder, window_start, window_end, count(*)
+        from session(table records partition by bidder, descriptor(ts), {size})
+        group by bidder, window_start, window_end"""
+
+
+FLINK = FlinkQuery("select bidder, epoch_ms(ts) from bid", "bidder bigint", "bidder bigint", "bids bigint", flink)
+Q11 = NexmarkQuery("q11", ours, spark, sql, flink=FLINK)

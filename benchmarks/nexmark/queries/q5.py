@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 import combinators as C
 from benchmarks.nexmark.queries.query import NexmarkQuery, table
+from benchmarks.public.query import FlinkQuery
 from benchmarks.public.sql import hopping_starts
 from slicing import group_by, hopping, tumbling
 
@@ -54,4 +55,16 @@ def _whole(size: str):
     return F.struct((end - F.expr(f"interval {size}")).alias("start"), end.alias("end")).alias("window")
 
 
-Q5 = NexmarkQuery("q5", ours, spark, sql)
+def flink(size: str, advance: str) -> str:
+    """Return the join of the reference in Flink's SQL."""
+    counts = f"""
+        select auction, window_start, window_end, count(*) as num
+        from hop(table records, descriptor(ts), {advance}, {size}) group by auction, window_start, window_end"""
+    return f"""
+        select c.auction, c.window_start, c.window_end, c.num from ({counts}) c
+        join (select window_start, window_end, max(num) as maxn from ({counts}) group by window_start, window_end) m
+        on c.window_start = m.window_start and c.window_end = m.window_end and c.num >= m.maxn"""
+
+
+FLINK = FlinkQuery("select auction, epoch_ms(ts) from bid", "auction bigint", "auction bigint", "num bigint", flink)
+Q5 = NexmarkQuery("q5", ours, spark, sql, flink=FLINK)

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 import combinators as C
 from benchmarks.nexmark.queries.query import NexmarkQuery, table
+from benchmarks.public.query import FlinkQuery
 from slicing import group_by, tumbling
 
 
@@ -28,4 +29,12 @@ def sql(size: int, advance: int) -> str:
         from bid group by window_start"""
 
 
-Q7 = NexmarkQuery("q7", ours, spark, sql)
+def flink(size: str, advance: str) -> str:
+    """Return the highest price in Flink's SQL."""
+    return f"""
+        select window_start, window_end, max(price) from tumble(table records, descriptor(ts), {size})
+        group by window_start, window_end"""
+
+
+FLINK = FlinkQuery("select price, epoch_ms(ts) from bid", "price bigint", "", "highest bigint", flink)
+Q7 = NexmarkQuery("q7", ours, spark, sql, flink=FLINK)
