@@ -1,9 +1,10 @@
-"""DuckDB in one process on the same files: features as of labels, by a range join; it is not distributed."""
+"""DuckDB in one process on the same files, not distributed: features as of labels by a range join, and windows."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -57,6 +58,36 @@ def run(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Run:
         finally:
             timer.cancel()
     return Run(seconds, workload.total, rows[-1])
+
+
+def windows(files: Sequence[Path], size: str, advance: str) -> int:
+    """Collect the windows of `polars.windows` as Arrow; return their number."""
+    import duckdb
+
+    with duckdb.connect(config={"threads": CORES}) as connection:
+        return len(connection.sql(hopping(files, size, advance)).to_arrow_table())
+
+
+def hopping(files: Sequence[Path], size: str, advance: str) -> str:
+    """Return the SQL of windows that hold a record: slices, then frames on a grid of all keys and slices."""
+    step, ratio = microseconds(advance, "advance"), microseconds(size, "size") // microseconds(advance, "advance")
+    return f"""
+        with slices as (
+            select key, epoch_us(ts) // {step} as slot, count(*) as n, sum(v) as s
+            from read_parquet({[str(path) for path in files]}) group by key, slot
+        ),
+        grid as (
+            select key, unnest(range((select min(slot) from slices), (select max(slot) + {ratio} from slices))) as slot
+            from (select distinct key from slices)
+        ),
+        rolled as (
+            select key, slot, sum(n) over last as records, sum(s) over last as total
+            from grid left join slices using (key, slot)
+            window last as (partition by key order by slot rows {ratio - 1} preceding)
+        )
+        select key, (slot + 1 - {ratio}) * {step} as window_start, (slot + 1) * {step} as window_end,
+            records::bigint as records, total::bigint as total
+        from rolled where records > 0"""
 
 
 @contextmanager

@@ -1,18 +1,22 @@
 """Polars in one process on the same files, as a limit: lazy, slices first, then rolling sums; nothing is durable."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 from pyspark.sql import DataFrame
 
-from benchmarks.running.bounded import warm_seconds
+from benchmarks.baselines import duckdb
+from benchmarks.running.bounded import fastest
 from benchmarks.running.run import Run
 from benchmarks.running.session import session
 from benchmarks.workloads.workload import Workload, scratch
 from slicing.windows.time.durations import microseconds
+
+ENGINES: tuple[Literal["in-memory", "streaming"], ...] = ("in-memory", "streaming")
 
 
 def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl.LazyFrame:
@@ -43,11 +47,18 @@ def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl
 
 @cache
 def run(workload: Workload, size: str, advance: str) -> Run:
-    """Return the seconds to collect all windows of a workload without its history, after a warm-up; median of two."""
-    query = windows(workload.files()[workload.before * workload.parts :], size, advance)
-    rows = []
-    seconds = warm_seconds(lambda: rows.append(query.collect().height), repeat=2)
-    return Run(seconds, workload.total, rows[-1], batches=2)
+    """Return the seconds to collect all windows of a workload without its history, of the fastest of three ways.
+
+    They are Polars' two engines and DuckDB.
+    """
+    files = workload.files()[workload.before * workload.parts :]
+    ways = engines(windows(files, size, advance)) | {"DuckDB": lambda: duckdb.windows(files, size, advance)}
+    return fastest(ways, workload.total)
+
+
+def engines(query: pl.LazyFrame) -> dict[str, Callable[[], int]]:
+    """Return the ways to collect a query, by the engines of Polars; each returns the number of rows."""
+    return {f"Polars {engine}": lambda engine=engine: query.collect(engine=engine).height for engine in ENGINES}
 
 
 @contextmanager

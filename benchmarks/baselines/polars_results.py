@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlsplit
 import polars as pl
 from pyspark.sql import DataFrame
 
-from benchmarks.running.bounded import warm_seconds
+from benchmarks.baselines.polars import engines
+from benchmarks.running.bounded import fastest
 from benchmarks.running.run import Run
 from benchmarks.workloads.workload import Workload
 from slicing.windows.time.durations import microseconds
@@ -90,7 +91,5 @@ def _moments(paths: Sequence[Path], ratio: int, step: int) -> pl.LazyFrame:
 
 @cache
 def run(name: str, workload: Workload, size: str, advance: str) -> Run:
-    """Return the seconds to collect all windows of a workload, after a warm-up run; median of two."""
-    made, rows = query(name, workload.files(), size, advance), []
-    seconds = warm_seconds(lambda: rows.append(made.collect().height), repeat=2)
-    return Run(seconds, workload.total, rows[-1], batches=2)
+    """Return the seconds to collect all windows of a workload, by the faster engine of Polars."""
+    return fastest(engines(query(name, workload.files(), size, advance)), workload.total)

@@ -9,7 +9,8 @@ from urllib.parse import unquote, urlsplit
 import polars as pl
 from pyspark.sql import DataFrame
 
-from benchmarks.running.bounded import warm_seconds
+from benchmarks.baselines.polars import engines
+from benchmarks.running.bounded import fastest
 from benchmarks.running.run import Run
 from benchmarks.workloads.workload import Workload
 from slicing.windows.time.durations import microseconds
@@ -38,7 +39,5 @@ def query(paths: Sequence[Path], size: str) -> pl.LazyFrame:
 
 @cache
 def run(workload: Workload, size: str) -> Run:
-    """Return the seconds to collect all windows of a workload, after a warm-up run; median of two."""
-    made, rows = query(workload.files(), size), list[int]()
-    seconds = warm_seconds(lambda: rows.append(made.collect().height), repeat=2)
-    return Run(seconds, workload.total, rows[-1], batches=2)
+    """Return the seconds to collect all windows of a workload, by the faster engine of Polars."""
+    return fastest(engines(query(workload.files(), size)), workload.total)

@@ -680,7 +680,9 @@ def test_tables_of_asv_are_read(tmp_path):
     assert asv.kernels(tmp_path) == [("Blocks: encode", "a, 1", 0.002)]
 
 
-def test_polars_gives_the_windows_that_hold_a_record(tmp_path, monkeypatch):
+@pytest.mark.parametrize("engine", [*polars.ENGINES, "DuckDB"])
+def test_polars_and_duckdb_give_the_windows_that_hold_a_record(engine, tmp_path):
+    import polars as pl
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -689,18 +691,31 @@ def test_polars_gives_the_windows_that_hold_a_record(tmp_path, monkeypatch):
     keys, times, values = zip(*rows, strict=True)
     stamps = pa.array([workloads.START + minute * time for time in times], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"key": keys, "ts": stamps, "v": values}), tmp_path / "a.parquet")
-    found = polars.windows([tmp_path / "a.parquet"], "3 minutes", "1 minute").collect()
-    wanted = []
+    window, wanted = ([tmp_path / "a.parquet"], "3 minutes", "1 minute"), []
     for key in (1, 2):
         for start in range(-2, 8):
             inside = [v for k, t, v in rows if k == key and start <= t < start + 3]
             if inside:
                 wanted.append((key, start, start + 3, len(inside), sum(inside)))
-    origin = dt.datetime.fromtimestamp(workloads.START / 1e6, dt.UTC)
+    if engine == "DuckDB":
+        import duckdb as engine_of_sql
+
+        with engine_of_sql.connect() as connection:
+            found = connection.sql(duckdb.hopping(*window)).fetchall()
+        assert duckdb.windows(*window) == len(wanted)
+    else:
+        rows_of = polars.windows(*window).unnest("window").with_columns(pl.col("start", "end").dt.epoch("us"))
+        found = rows_of.collect(engine=engine).rows()
     assert sorted(
-        (key, *((window[edge] - origin) // dt.timedelta(minutes=1) for edge in ("start", "end")), n, total)
-        for key, window, n, total in found.rows()
+        (key, *((edge - workloads.START) // minute for edge in edges), n, total) for key, *edges, n, total in found
     ) == sorted(wanted)
+
+
+def test_the_fastest_of_several_ways_counts_and_all_are_noted(monkeypatch):
+    seconds, names = {"slow": 3.0, "quick": 1.5}, ["slow", "quick"]
+    monkeypatch.setattr(bounded, "warm_seconds", lambda action, repeat: seconds[action() or names.pop(0)])
+    found = bounded.fastest({name: lambda: 7 for name in names}, 100)
+    assert (found.seconds, found.records, found.note) == (1.5, 100, "slow 3.00 s, quick 1.50 s")
 
 
 @pytest.mark.parametrize("name", ["five", *polars_results.RESULTS])
