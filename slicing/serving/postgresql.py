@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from slicing.serving.drivers import driver
+from slicing.serving.drivers import driver, of_a_thread
 from slicing.serving.levels import Range
 from slicing.serving.store import Found, Row
 
@@ -124,7 +124,7 @@ class PostgresStore:
     def _connection(self) -> Any:
         known = getattr(self._of_thread, "connection", None)
         if known is None:
-            known = self._driver.connect(self.url, autocommit=True)
+            known = of_a_thread(self._driver.Connection).connect(self.url, autocommit=True)
             with known.transaction():
                 known.execute(_LOCK)
                 known.execute(_TABLES)

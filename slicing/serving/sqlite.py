@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slicing.errors import InvalidValue, excerpt
+from slicing.serving.drivers import of_a_thread
 from slicing.serving.levels import Range
 from slicing.serving.store import Found, Row
 
@@ -39,6 +40,7 @@ _REMOVE = (
     "DELETE FROM slices WHERE (feature_set, key, level, slice_start) IN (SELECT feature_set, key, level, slice_start "
     "FROM slices WHERE feature_set = ? AND level = ? AND slice_end <= ? LIMIT ?)"
 )
+_CONNECTION = of_a_thread(sqlite3.Connection)
 
 
 class SqliteStore:
@@ -110,6 +112,8 @@ class SqliteStore:
     def _connection(self) -> sqlite3.Connection:
         known: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
         if known is None:
-            known = self._of_thread.connection = sqlite3.connect(self.path, timeout=60)
+            # Another thread may notice that this one is gone, and close its connection.
+            known = sqlite3.connect(self.path, timeout=60, check_same_thread=False, factory=_CONNECTION)
+            self._of_thread.connection = known
             known.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _TABLES)
         return known

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def started(*given):
 
 
 def stored(url):
-    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
         return connection.execute("SELECT * FROM slices ORDER BY key, level, slice_start").fetchall()
 
 

@@ -1,5 +1,6 @@
 """The protocol of a store, by each of the stores and the one in the docs: what is written, read and removed."""
 
+import gc
 import pickle
 import random
 import re
@@ -270,6 +271,18 @@ def test_a_store_of_a_url_is_that_of_its_url_in_another_process(store, kind):
     other = pickle.loads(pickle.dumps(store))
     assert other.read("user", [], ()).manifest == "manifest"
     other.close()
+
+
+def test_a_thread_that_ends_closes_its_connection_without_a_warning(store, recwarn):
+    def write_and_read():
+        store.publish("user", "manifest", "progress", "")
+        assert store.read("user", [], ()).manifest == "manifest"
+
+    thread = threading.Thread(target=write_and_read)
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert not recwarn.list
 
 
 def test_progress_is_replaced_only_by_what_follows_it(store):
