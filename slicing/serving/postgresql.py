@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from slicing.serving.drivers import driver, of_a_thread
 from slicing.serving.levels import Range
+from slicing.serving.sql import Dialect
 from slicing.serving.store import Found, Row
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ _REMOVE = (
     "DELETE FROM slices WHERE ctid = ANY (ARRAY(SELECT ctid FROM slices WHERE feature_set = %s AND level = %s "
     "AND slice_end <= %s LIMIT %s))"
 )
+_DIALECT = Dialect("get_byte(partial, {at})::bigint", "'Infinity'::float8", "'NaN'::float8")
 
 
 class PostgresStore:
@@ -56,6 +58,8 @@ class PostgresStore:
     Each thread has a connection, which is opened again if the server has closed it. Raises MissingRequirement without
     psycopg.
     """
+
+    dialect = _DIALECT
 
     def __init__(self, url: str):
         self.url = url

@@ -24,6 +24,7 @@ from slicing.serving.manifest import (
     instant_of,
     key_text,
 )
+from slicing.serving.sql import select
 from slicing.serving.store import Found, Store
 from slicing.serving.stores import store_of
 from slicing.serving.values import Values, values_of
@@ -218,6 +219,21 @@ class Reader:
             found = self._found([key_text(key, known.manifest.keys) for key in keys], cover.ranges)
             before, known = known, self._refreshed(found)
         return _Read(instant, cover, known, found.partials)
+
+    def sql(self) -> str:
+        """Return a query for the stored slices in the SQL of the store, with a column for each number of partials.
+
+        It is of the definition as stored now: a live change of results needs it anew. Raises InvalidType for a store
+        that has no SQL.
+        """
+        dialect = getattr(self._store, "dialect", None)
+        if dialect is None:
+            raise InvalidType(
+                f"slices are read by SQL from tables, and {type(self._store).__name__} has none. Serve to SQLite or "
+                "PostgreSQL."
+            )
+        manifest = self._refreshed(self._found((), ())).manifest
+        return select(self.feature_set, manifest, dialect)
 
     def close(self) -> None:
         """Close what the store holds open for this thread."""

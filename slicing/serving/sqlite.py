@@ -10,6 +10,7 @@ from pathlib import Path
 from slicing.errors import InvalidValue, excerpt
 from slicing.serving.drivers import of_a_thread
 from slicing.serving.levels import Range
+from slicing.serving.sql import Dialect
 from slicing.serving.store import Found, Row
 
 _TABLES = """
@@ -40,6 +41,8 @@ _REMOVE = (
     "DELETE FROM slices WHERE (feature_set, key, level, slice_start) IN (SELECT feature_set, key, level, slice_start "
     "FROM slices WHERE feature_set = ? AND level = ? AND slice_end <= ? LIMIT ?)"
 )
+_DIGIT = "instr('123456789ABCDEF', substr(hex(substr(partial, {{at}} + 1, 1)), {}, 1))"
+_DIALECT = Dialect(f"({_DIGIT.format(1)} * 16 + {_DIGIT.format(2)})", infinity="9e999", nan="NULL")
 _CONNECTION = of_a_thread(sqlite3.Connection)
 
 
@@ -50,6 +53,8 @@ class SqliteStore:
     disk: the checkpoint of the stream goes on from it, also after a power failure. Raises InvalidValue for a
     URL without a path, and for one into a folder that does not exist.
     """
+
+    dialect = _DIALECT
 
     def __init__(self, url: str):
         self.url, self.path = url, url.removeprefix("sqlite:///")

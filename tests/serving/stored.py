@@ -66,9 +66,11 @@ def _partial(kernel, columns, records, kinds):
     return kernel.to_arrow(kernel.fold(values, np.array([0]), len(held)), dictionary)
 
 
-def publish(store, card, batch=0, epoch=1, watermark=LATER, gone=None, known_from=None, written=0, name=None):
+def publish(
+    store, card, batch=0, epoch=1, watermark=LATER, gone=None, known_from=None, written=0, name=None, kinds=KINDS
+):
     """Write the manifest and the progress of a micro-batch."""
-    stored = manifest(card)
+    stored = manifest(card, kinds)
     progress = Progress(epoch, batch, written, gone or (BEFORE,) * len(stored.levels), watermark, known_from)
     name = name or "user"
     assert store.publish(name, stored.text(), progress.text(), store.read(name, (), ()).progress)

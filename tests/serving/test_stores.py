@@ -1,22 +1,25 @@
 """The protocol of a store, by each of the stores and the one in the docs: what is written, read and removed."""
 
 import gc
+import math
 import pickle
 import random
 import re
+import struct
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from serving import in_process
-from serving.stored import publish, rows
+from serving.stored import KINDS, publish, rows
 from serving.test_reader import CASES, HOUR, MINUTE, START, compare, definition, micros, records
 
 import combinators as C
 from servers.postgres import postgres
 from servers.process import Unavailable
 from servers.redis import redis
-from slicing import InvalidValue, hopping, serve_to
+from slicing import InvalidType, InvalidValue, hopping, serve_to
 from slicing.serving import Progress, Range, Reader, Row, store_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
@@ -108,6 +111,40 @@ def test_windows_of_one_and_of_many_keys_equal_raw_records(store):
             for name, start in zip(answer, starts, strict=True):
                 assert micros(answer.starts[name]) == start(t)
                 compare(answer[name], [each for each in held if each["key"] == key and start(t) <= each["ts"] < t])
+
+
+FLOATS = [-0.0, 1.5, -2.5e-308, 5e-324, 1.7976931348623157e308, -math.inf, math.inf, math.nan, math.pi, -1e-40]
+SHORT = np.array([-0.0, 1.5, -1e-38, 1e-45, 3.4e38, -math.inf, math.inf, math.nan, math.pi, -1e-40], "f4").tolist()
+INTEGERS = [-(2**63), 2**63 - 1, -1, 0, 1, 255, 256, -256, -(2**31), None]
+
+
+def test_sql_reads_the_numbers_of_partials(store, kind):
+    """A record a minute: the numbers of its slice are those of the record, to the bit."""
+    results = {"n": C.count(), "low": C.min("n"), "x": C.max("x"), "y": C.max("y"), "s": C.max("s"), "sum": C.sum("n")}
+    card, kinds = definition([hopping("10 minutes", "1 minute")], results), KINDS | {"y": "float"}
+    held = [
+        {"key": "ada", "ts": START + at * MINUTE, "n": n, "x": x, "y": y, "s": "é"}
+        for at, (n, x, y) in enumerate(zip(INTEGERS, FLOATS, SHORT, strict=True))
+    ]
+    store.put("it's", rows(card, held, kinds=kinds))
+    publish(store, card, name="it's", kinds=kinds)
+    reader = Reader(store, card, feature_set="it's")
+    if kind[0] in ("memory", "redis"):
+        with pytest.raises(InvalidType, match=r"has none\. Serve to SQLite or PostgreSQL"):
+            reader.sql()
+        return
+    cursor = store._connection().execute(f"SELECT * FROM ({reader.sql()}) AS numbers ORDER BY slice_start")
+    names = [each[0] for each in cursor.description]
+    found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    for row, each in zip(found, held, strict=True):
+        assert (row["key"], row["slice_start"], row["records"], row["n"]) == ('["ada"]', each["ts"], 1, 1)
+        assert row["low.n"] == row["sum.n"] == (each["n"] is not None)
+        assert row["low.value"] == (each["n"] or row["low.value"])
+        assert (row["sum.high"] << 32) + row["sum.low"] == (each["n"] or 0)
+        for name in "xy":
+            value = math.nan if row[f"{name}.value"] is None else row[f"{name}.value"]
+            assert struct.pack("d", value) == struct.pack("d", each[name]), each
+    assert not any(name.startswith("s.value") for name in names)
 
 
 def test_a_row_is_replaced_only_by_a_newer_one(store):
