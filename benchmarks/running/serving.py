@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 import combinators as C
 from benchmarks.comparisons import lookup
@@ -108,17 +108,26 @@ def beside_a_lookup() -> float:
 
 
 SAMPLES = 40
+PAYMENT = "card string, ts timestamp"
 
 
 @cache
 def freshness() -> float:
     """Return the median seconds from a record in a file to its value in a reader, at a trigger of a second."""
-    with configured(SLOWER) as spark, workload.scratch() as folder, _served(spark, folder) as reader:
+    with configured(SLOWER) as spark, workload.scratch() as folder:
+        (folder / "in").mkdir()
+        events = spark.readStream.schema(PAYMENT).json(str(folder / "in"))
+        return median_age(events, partial(_write, folder), folder)
+
+
+def median_age(events: DataFrame, write: Callable[[str], None], folder: Path) -> float:
+    """Return the median seconds from a record, a line of JSON to `write`, to its value in a reader of a stream."""
+    with _served(events, write, folder) as reader:
         ages = []
         for number in range(1, SAMPLES + 1):
             time.sleep(0.37 + number % 7 / 10)  # at all instants of a trigger
             begin = time.monotonic()
-            _write(folder, number)
+            write(_payment("ada"))
             while reader.read("ada", at=START + 60 * 10**6 * 2)[HOUR]["n"] < number:
                 time.sleep(0.005)
             ages.append(time.monotonic() - begin)
@@ -126,12 +135,10 @@ def freshness() -> float:
 
 
 @contextmanager
-def _served(spark: SparkSession, folder: Path) -> Iterator[Reader]:
-    (folder / "in").mkdir()
-    events = spark.readStream.schema("card string, ts timestamp").json(str(folder / "in"))
+def _served(events: DataFrame, write: Callable[[str], None], folder: Path) -> Iterator[Reader]:
     card = group_by("card").window(HOUR, time="ts").define(n=C.count())
     url = f"sqlite:///{folder}/features.db"
-    _write(folder, 0, card="nobody")
+    write(_payment("nobody"))
     writer = card.serve(events.withWatermark("ts", "1 minute")).writeStream.outputMode("update")
     writer = writer.foreachBatch(serve_to(url)).option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(processingTime="1 second").start()
@@ -145,7 +152,10 @@ def _served(spark: SparkSession, folder: Path) -> Iterator[Reader]:
         query.stop()
 
 
-def _write(folder: Path, number: int, card: str = "ada") -> None:
-    record = {"card": card, "ts": "2023-11-15T00:00:30Z"}
-    (folder / "next").write_text(json.dumps(record))
-    (folder / "next").rename(folder / "in" / f"{number}.json")
+def _payment(card: str) -> str:
+    return json.dumps({"card": card, "ts": "2023-11-15T00:00:30Z"})
+
+
+def _write(folder: Path, line: str) -> None:
+    (folder / "next").write_text(line)
+    (folder / "next").rename(folder / "in" / f"{time.time_ns()}.json")
