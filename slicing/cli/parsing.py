@@ -45,7 +45,8 @@ def parser() -> argparse.ArgumentParser:
     names = ", ".join(aggregators())
     made = Parser(
         prog="python -m slicing",
-        description="Aggregate records over sliding windows. Without --output the results are printed. Times are UTC.",
+        description="Aggregate records over hopping (overlapping) windows. Without --output the results are printed. "
+        "Times are UTC.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

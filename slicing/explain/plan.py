@@ -14,7 +14,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.content.block import Shape
 from slicing.drawing import counted, lines, number, pictured
-from slicing.errors import InvalidValue
+from slicing.errors import InvalidValue, hinted
 from slicing.explain.coefficients import Coefficients
 from slicing.explain.costs import MERGING, TYPICAL, Cost, Costs, Merged
 from slicing.explain.scale import Scale, scale_of
@@ -275,6 +275,7 @@ class Plan:
         kept = sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes - self._once
         return int(kept) + self.retained_bytes_per_key
 
+    @hinted
     def at(
         self,
         *,

@@ -28,6 +28,8 @@ class Misfit:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ):
+        if "self" in inspect.signature(function).parameters:
+            function, args = function.__get__(args[0]), args[1:]
         self.function, self.name, self.given = function, prefix + function.__name__, (args, kwargs)
         self.signature = inspect.signature(function)
         self.parameters = self.signature.parameters
@@ -131,6 +133,8 @@ class _Code(str):
 
 def _windows(call: Misfit) -> str:
     """Return the windows of a size that were meant."""
+    if call.named and {type(value) for value in call.named.values()} == {int}:
+        return f"Write {_form(call, 'counting', call.named)} for windows of records."
     needed = [each.name for each in call.parameters.values() if each.default is each.empty and each.name != "advance"]
     named, notes = dict.fromkeys(needed, ...) | call.named, []
     if "label" in named:
@@ -170,6 +174,13 @@ def _sliding(call: Misfit) -> str:
     rest = {name: value for name, value in named.items() if name != "difference"}
     slides = call.text("sliding", [named.get("difference", ...)], rest)
     return f"Write {hops}; or `{slides}`, if windows are to be at the times of records."
+
+
+def _scale(call: Misfit) -> str:
+    """Return the prediction with all its sizes."""
+    needed = [name for name in call.keyword_only if call.parameters[name].default is Kind.empty]
+    named = dict.fromkeys(needed, ...) | {name: call.named[name] for name in call.keyword_only if name in call.named}
+    return f"Write `{call.text(call.name, (), named)}`, with the cores of all executors."
 
 
 def _session(call: Misfit) -> str:
@@ -222,10 +233,11 @@ MEANT: dict[str, Callable[[Misfit], str]] = {
     **dict.fromkeys(("hopping", "tumbling", "cumulating"), _windows),
     "sliding": _sliding,
     "session": _session,
+    "at": _scale,
     "group_by": _keys,
     **dict.fromkeys(("C.count", "C.count_distinct", "C.approx_count_distinct"), _columns),
     **dict.fromkeys(("C.first", "C.last"), _ends),
 }
 """What returns the remedy of a call whose arguments do not fit, "" if it knows none, by the function."""
-_FITTING = ("C.approx_count_distinct", "sliding")
+_FITTING = ("C.approx_count_distinct", "hopping", "sliding", "tumbling")
 """Functions whose arguments may fit and yet be meant for other parameters."""

@@ -85,7 +85,14 @@ def refusal(what: str, value: Any) -> str:
     return f"{what} must be a combinator or an `Aggregate(...).on(column)`; got {excerpt(value)}. {remedy(value)}"
 
 
-OF_WINDOWED = {
+_OF_FRAMES = {
+    "rowsBetween": 'The last 5 records of a key, after each: `.window(counting(5, advance=1), time="ts")`. '
+    'Of bounded input, `counting(5, advance=1, order_by="seq")`.',
+    "rangeBetween": 'The last hour, at each record: `.window(sliding("1 hour", right=False), time="ts")`.',
+    "partitionBy": "Keys come first: `group_by(df, *keys).window(...)`.",
+    "orderBy": 'Windows by time need no order; count windows of bounded input have it: `counting(5, order_by="seq")`.',
+}
+OF_WINDOWED = _OF_FRAMES | {
     "agg": 'It is `aggregate`, with results by name: `.aggregate(spent=C.sum("amount"))`.',
     "apply": "Functions of your own are an aggregate: `.aggregate(init, agg, combine)`.",
     "group_by": "Grouping comes first: `group_by(df, *keys).window(...)`.",
@@ -118,7 +125,7 @@ OF_GROUPED = dict.fromkeys(
 OF_GROUPED |= dict.fromkeys(
     ("groupBy", "groupby", "group_by"), "It has its keys: `group_by(df, *keys)`; `.window(...)` is next."
 )
-OF_GROUPED |= {
+OF_GROUPED |= _OF_FRAMES | {
     name: f'Windows are values: `from slicing import {name}`, then `.window({name}(...), time="ts")`.'
     for name in ("hopping", "tumbling", "cumulating", "session", "sliding", "counting", "unbounded")
 }

@@ -65,7 +65,10 @@ def declare(
         return Declared(columns, streaming, None, partitions)
     if not waits:
         why = "where time closes no window" if streaming else "on bounded input"
-        raise InvalidValue(f"`watermark` is for late records, and nothing is late {why}. Leave it out.")
+        raise InvalidValue(
+            f"`watermark` is for late records, and nothing is late {why}; got {window} with watermark="
+            f"{excerpt(delay)}. Leave `watermark` out."
+        )
     length = microseconds(delay, "watermark")
     if length < 0:
         raise InvalidValue(f"`watermark` must not be negative; got {excerpt(delay)}.")

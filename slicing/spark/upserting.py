@@ -23,6 +23,17 @@ from slicing.spark.merging import GONE, check_names
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 """How a statement names a value, by the `paramstyle` of the driver's module (PEP 249)."""
 
+_TYPES = {
+    "string": "text",
+    "tinyint": "smallint",
+    "float": "real",
+    "double": "double precision",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "binary": "bytea",
+}
+"""Types of Spark that PostgreSQL calls otherwise."""
+
 Connect = Callable[[], Any]
 """Returns an open connection by PEP 249, such as `lambda: psycopg.connect("postgresql://...")`."""
 
@@ -38,6 +49,12 @@ class Target:
     def name(self) -> str:
         """The name in the table: a field of a struct has the names on its path, as in `window_start`."""
         return "_".join(self.path)
+
+    @property
+    def declared(self) -> str:
+        """The column in a `CREATE TABLE` of PostgreSQL."""
+        kind = self.kind.simpleString().removeprefix("array<").rstrip(">")
+        return f"{_in_quotes(self.name)} {_TYPES.get(kind, kind)}{'[]' * self.kind.simpleString().count('array<')}"
 
     @property
     def column(self) -> Column:
@@ -65,6 +82,7 @@ class UpsertInto:
             targets = list(_targets(rows.schema))
             plan = Statements(self.table, targets, self._key(targets), self._order(targets))
             with closing(self.connect()) as database:
+                plan.check(database)
                 plan.write(database, rows)
                 database.commit()
         finally:
@@ -108,6 +126,26 @@ class Statements:
     targets: list[Target]
     key: list[str]
     order: list[str]
+
+    def check(self, database: Any) -> None:
+        """Raise InvalidValue with the statement to run if the table lacks a column of the rows."""
+        with closing(database.cursor()) as cursor:
+            cursor.execute(f"SELECT * FROM {self.table} WHERE 1 = 0")
+            has = [column[0] for column in cursor.description]
+        known = {name.casefold() for name in has}
+        if not (lacking := [target for target in self.targets if target.name.casefold() not in known]):
+            return
+        if {target.name for target in lacking} & {*self.key}:
+            columns = ", ".join(target.declared for target in self.targets)
+            ddl = f"make the table anew: `CREATE TABLE {self.table} ({columns}, PRIMARY KEY ({_names(self.key)}))`"
+        else:
+            add = "; ".join(f"ALTER TABLE {self.table} ADD COLUMN {target.declared}" for target in lacking)
+            ddl = f"run `{add}`, or drop these columns after `aggregate`"
+        raise InvalidValue(
+            f"`upsert_into` writes each column of the rows, and table `{self.table}` has no "
+            f"{', '.join(f'`{target.name}`' for target in lacking)}; its columns are {', '.join(has)}. "
+            f"To add them, {ddl}."
+        )
 
     def write(self, database: Any, rows: DataFrame) -> None:
         """Put rows into the table, then remove what is withdrawn: so an older row does not return after its removal."""
@@ -168,7 +206,7 @@ def upsert_into(connect: Connect, table: str, *key: str, revision: str | None = 
     checkpoint restarts its revisions: empty the table, too. SQLite has instants as text in UTC, and null for NaN.
 
     Raises InvalidType for maps, in SQLite also for arrays and decimals, and InvalidValue; at the first micro-batch if
-    the rows do not fit, then also for null in the key.
+    the rows do not fit, with the statement to run if the table lacks a column, then also for null in the key.
     """
     if not callable(connect):
         raise InvalidType(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class CountingSupport(WindowSupport):
         if streaming and window.order_by is not None:
             raise InvalidValue(
                 f"records of a stream are counted as they come, and `order_by` is for bounded input; got {window}. "
-                "Leave it out."
+                f"Write {replace(window, order_by=None)}."
             )
         if tree not in ("auto", EAGER):
             raise InvalidValue(

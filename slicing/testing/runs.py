@@ -82,12 +82,8 @@ def run(
     types = _types(definition, schema)
     batches = [rows_of(each, types.names if types else ()) for each in micro_batches]
     types = schema_of(inferred(batches, definition.windowed.time)) if types is None else types
-    listed: Sequence[Instant | None] | None
-    if watermark is None or isinstance(watermark, str | timedelta):
-        delay, listed = watermark, None
-    else:
-        delay, listed = timedelta(0), watermark
-    query = _query(definition, types, delay)
+    listed = None if watermark is None or isinstance(watermark, str | timedelta) else watermark
+    query = _query(definition, types, watermark)
     if query.by_clock and clock is None:
         raise InvalidValue(
             f"{query.window} with {query.options.trigger} reads the clock, and there is none. Say the time of each "
@@ -123,12 +119,15 @@ def _types(definition: Definition, schema: str | StructType | None) -> StructTyp
     return frame.schema if schema is None and frame is not None else schema
 
 
-def _query(definition: Definition, types: StructType, delay: Duration | None) -> Query:
+def _query(definition: Definition, types: StructType, delay: Any) -> Query:
     """The query of a stream with these columns; without a delay that of the declared watermark."""
     asked, declared = definition.windowed, definition.declared
+    waits = asked.windows.by_time and not isinstance(asked.time, ProcessingTime)
     if delay is None and declared is not None and declared.watermark is not None:
         delay = timedelta(milliseconds=declared.watermark[1])
-    if delay is None and asked.windows.by_time and not isinstance(asked.time, ProcessingTime):
+    if waits and not isinstance(delay, str | timedelta | None):  # the watermarks are listed
+        delay = timedelta(0)
+    if delay is None and waits:
         raise InvalidValue(
             'time closes these windows, and there is no watermark. Say how late records may be: watermark="10 minutes".'
         )

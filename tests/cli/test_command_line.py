@@ -379,6 +379,7 @@ def test_help_needs_no_pyspark():
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert (ended.returncode, ended.stderr) == (0, "")
+    assert "over hopping (overlapping) windows" in ended.stdout
     assert [int(code) for code in re.findall(r"^  (\d+) ", ended.stdout, re.MULTILINE)] == [0, 1, 2, 3, 130]
 
 

@@ -389,7 +389,9 @@ def counts(window, time="ts", key="user"):
         (of(restart_between="no"), InvalidType, "`restart_between`"),
         (of(definition=counts(assigned_by(lambda time: []))), InvalidValue, "`slicing.testing.run` is not built for"),
         (of(definition=counts(tumbling("1 hour"), processing_time()), watermark=None), InvalidValue, "clock="),
-        (of(definition=counts(counting(2), None)), InvalidValue, "`watermark`"),
+        (of(definition=counts(counting(2), None)), InvalidValue, "counting(2) with watermark='1 hour'"),
+        (of(definition=counts(counting(2)), watermark=[DAY + "12:00"]), InvalidValue, f"watermark=['{DAY}12:00']"),
+        (of(definition=counts(counting(2, order_by="ts")), watermark=None), InvalidValue, "Write counting(2)."),
         (of(definition=counts(tumbling("1 hour"), key="lower(user)")), InvalidValue, "lower(user)"),
     ],
 )

@@ -188,6 +188,24 @@ def test_sizes_that_are_none_are_refused(changes, error, says):
 
 
 @pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (
+            {"executors": 4},
+            "(keys=..., records_per_second=..., cores=..., trigger=...)`, with the cores of all executors",
+        ),
+        ({"keys": 9, "core": 4}, "(keys=9, records_per_second=..., cores=4, trigger=...)`"),
+        ({}, "(keys=..., records_per_second=..., cores=..., trigger=...)`"),
+    ],
+)
+def test_the_message_writes_the_prediction_that_was_meant(given, meant):
+    with pytest.raises(InvalidType) as raised:
+        plan_of(records=C.count().resolve(())).at(**given)
+    assert f"Write `at{meant}" in str(raised.value)
+    assert "self" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
     "plan",
     [
         plan_of(records=C.count().resolve(()), streaming=False),

@@ -3,7 +3,10 @@
 `make test-postgres` runs it.
 """
 
+import re
 from contextlib import closing
+from datetime import datetime
+from decimal import Decimal
 from functools import partial
 
 import pytest
@@ -11,6 +14,7 @@ from upserts import STORIES, check, stored, story
 
 from servers.postgres import postgres
 from servers.process import Unavailable
+from slicing import InvalidValue, upsert_into
 
 psycopg = pytest.importorskip("psycopg", reason="it is in the group `servers`")
 pytestmark = pytest.mark.servers
@@ -40,6 +44,24 @@ def address():
             yield running
     except Unavailable as why:
         pytest.skip(str(why))
+
+
+def test_the_message_for_missing_columns_has_the_statements_that_add_them(spark, address):
+    kinds = (
+        "user bigint, n int, x double, y float, name string, exact decimal(9,2), seen timestamp, at timestamp_ntz, "
+        "day date, few smallint, least tinyint, yes boolean, raw binary, many array<int>, names array<string>, "
+        "w struct<a: double, b: array<double>>, revision bigint"
+    )
+    at = datetime(2024, 5, 1, 12)
+    values = (1, 2, 0.5, 0.5, "a", Decimal("1.25"), at.astimezone(), at, at.date(), 3, 4, True, b"r", [5], ["b"])
+    frame = spark.createDataFrame([(*values, (1.5, [2.5]), 6)], kinds)
+    with closing(psycopg.connect(address, autocommit=True)) as database:
+        database.execute('CREATE TABLE typed ("user" bigint PRIMARY KEY)')
+        with pytest.raises(InvalidValue, match=r"table `typed` has no `n`, `x`, .*; its columns are user") as raised:
+            upsert_into(partial(psycopg.connect, address), "typed", "user")(frame, 0)
+        database.execute(re.findall("`(ALTER .*?)`", str(raised.value))[0])
+        upsert_into(partial(psycopg.connect, address), "typed", "user")(frame, 0)
+        assert database.execute("SELECT * FROM typed").fetchone() == (*values, 1.5, [2.5], 6)
 
 
 @pytest.mark.parametrize("name", STORIES)

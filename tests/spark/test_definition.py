@@ -369,7 +369,7 @@ REFUSED = {
     "a watermark of bounded input": (
         lambda: defined("world").declare(DECLARED, watermark="1 minute"),
         InvalidValue,
-        "nothing is late on bounded input",
+        "nothing is late on bounded input; got .* with watermark='1 minute'",
     ),
     "a watermark where nothing is late": (
         lambda: defined("world", window=unbounded()).declare(DECLARED, streaming=True, watermark="1 minute"),

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import sqlite3
 from contextlib import closing
 from datetime import UTC, date, datetime
@@ -89,6 +90,43 @@ def test_values_are_those_of_the_rows(spark, tmp_path):
     assert found == [expected, nulls]
 
 
+WIDE = (
+    "user string, orders int, spent double, mean decimal(9,2), seen timestamp, day date, at timestamp_ntz, "
+    "few smallint, revision bigint"
+)
+
+
+def test_the_message_for_a_missing_column_has_the_statement_that_adds_it(spark, tmp_path):
+    connect = partial(sqlite3.connect, tmp_path / "some.db")
+    frame = spark.createDataFrame([], WIDE).drop("mean")
+    with closing(connect()) as database:
+        database.execute("CREATE TABLE t (User, spent, revision, PRIMARY KEY(user))")
+    with pytest.raises(InvalidValue, match="table `t` has no `orders`, `seen`, `day`, `at`, `few`; its") as raised:
+        upsert_into(connect, "t", "user")(frame, 0)
+    with closing(connect()) as database:
+        database.executescript(re.findall("`(ALTER .*?)`", str(raised.value))[0])
+    row = frame.sparkSession.createDataFrame([("u", 1, 0.5, None, None, None, 2, 3)], frame.schema)
+    upsert_into(connect, "t", "user")(row, 0)
+    with closing(connect()) as database:
+        assert database.execute("SELECT user, orders, spent, few, revision FROM t").fetchall() == [("u", 1, 0.5, 2, 3)]
+
+
+def test_the_message_for_a_missing_column_of_the_key_has_the_table(spark, tmp_path):
+    connect = partial(sqlite3.connect, tmp_path / "some.db")
+    with closing(connect()) as database:
+        database.execute("CREATE TABLE t (user PRIMARY KEY, orders, spent, revision)")
+    with pytest.raises(InvalidValue, match="has no `window_start`") as raised:
+        upsert_into(connect, "t", "user", "window")(spark.createDataFrame([], ROWS), 0)
+    with closing(connect()) as database:
+        database.execute("DROP TABLE t")
+        database.execute(re.findall("`(CREATE .*?)`", str(raised.value))[0])
+    at = datetime(2024, 5, 1, 12)
+    frame = spark.createDataFrame([("u", (at, at), 5, "final", 1)] * 2, ROWS)
+    upsert_into(connect, "t", "user", "window")(frame, 0)
+    with closing(connect()) as database:
+        assert database.execute("SELECT user, spent FROM t").fetchall() == [("u", 5)]
+
+
 def test_what_cannot_be_upserted_is_refused(spark, tmp_path):
     connect = partial(sqlite3.connect, tmp_path / "some.db")
     for given in (("features.db", "t", "user"), (connect, 1, "user"), (connect, "t", None)):
@@ -98,6 +136,8 @@ def test_what_cannot_be_upserted_is_refused(spark, tmp_path):
         with pytest.raises(InvalidValue, match="a table and the columns of its primary key"):
             upsert_into(connect, *given)
     frame = spark.createDataFrame([], ROWS)
+    with closing(connect()) as database:
+        database.execute("CREATE TABLE t (user PRIMARY KEY, spent, m, revision)")
     with pytest.raises(InvalidValue, match="got `who`, and the rows have user, window_start, window_end, spent"):
         upsert_into(connect, "t", "who")(frame, 0)
     with pytest.raises(InvalidValue, match="`revision` is a column of the rows; got `number`"):

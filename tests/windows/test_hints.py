@@ -79,6 +79,15 @@ MEANT = {
     "q": (lambda: C.percentile("x", q=0.5), "Write `C.percentile('x', percentage=0.5)`."),
     "an unknown keyword of sum": (lambda: C.sum("x", distinct=True), "unexpected keyword argument 'distinct'"),
     "slicing.groupBy": (lambda: slicing.groupBy, "Did you mean `group_by`?"),
+    "records in place of durations": (lambda: hopping(5, 1), "Write `counting(5, advance=1)` for windows of records."),
+    "a number in place of a duration": (lambda: tumbling(5), "Write `counting(5)` for windows of records."),
+    "a number without an advance": (lambda: hopping(5), "Write `counting(5)` for windows of records."),
+    "rowsBetween": (lambda: GROUPED.rowsBetween, '`.window(counting(5, advance=1), time="ts")`'),
+    "rangeBetween": (lambda: GROUPED.rangeBetween, '`.window(sliding("1 hour", right=False), time="ts")`'),
+    "orderBy after windows": (
+        lambda: GROUPED.window(tumbling(HOUR), time="ts").orderBy,
+        '`counting(5, order_by="seq")`',
+    ),
     ".groupBy": (lambda: GROUPED.groupBy, "`group_by(df, *keys)`"),
     ".groupBy after windows": (lambda: GROUPED.window(tumbling(HOUR), time="ts").groupBy, "Grouping comes first"),
     "Spark's window": (
