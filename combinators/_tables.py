@@ -147,7 +147,7 @@ class Limit:
         if self.most is None or not len(found) or (most := int(found.max())) <= room * self.most:
             return
         at = int(np.argmax(found > room * self.most))
-        rule = f"`{self.label}` keeps {self.what} of a window, of which there may be {self.most:,} (`limit`);"
+        rule = f"`{self.label}` keeps {self.what} of a window, at most {self.most:,} (`limit`);"
         remedy = "Give a higher `limit`, which a running query may change, or shorter windows."
         raise RowFailure(TooLarge, rule, f"got {int(found[at]):,}, the most are {most:,}", remedy, at)
 

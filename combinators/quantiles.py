@@ -336,7 +336,7 @@ def _checked_range(bins: _Bins, between: tuple[float, float]) -> tuple[float, fl
     low, high = pair
     if (count := int(np.ptp(bins.number(np.array([low, high]))))) > _MOST_BINS:
         raise InvalidValue(
-            f"`between` makes {count:,} bins, of which there may be {_MOST_BINS:,}. Allow a larger `error`, or leave "
+            f"`between` makes {count:,} bins; the most are {_MOST_BINS:,}. Allow a larger `error`, or leave "
             "`between` out: then only bins with values are kept."
         )
     return float(low), float(high)

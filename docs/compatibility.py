@@ -1,4 +1,4 @@
-"""Generate "what goes with what" of docs/windows.md: each cell is what building such a query comes to.
+"""Generate "what goes with what" of docs/windows.md: each cell is the outcome of building such a query.
 
 A query is built from a declared schema, so that Spark is not asked. What is refused is "no", with the message below the
 table: page and error cannot differ.
@@ -105,7 +105,7 @@ def built(grouped: Any, of: Windows, column: str, trigger: Trigger, time: object
 
 
 def outcome(of: Windows, column: str, time: object = TIME) -> str:
-    """What building the queries of a cell comes to: "yes", "nothing is late", or why the first one is refused."""
+    """The outcome of building the queries of a cell: "yes", "nothing is late", or why the first one is refused."""
     found = ""
     for trigger in triggers_of(column, of):
         try:

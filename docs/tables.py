@@ -96,7 +96,7 @@ def written_triggers(page: str) -> str:
 
 
 def written_windows(page: str) -> str:
-    """The page of windows with "what goes with what" generated again, from what building each query comes to."""
+    """The page of windows with "what goes with what" generated again, from the outcome of building each query."""
     (head, *rows), below = compatibility.table()
     return _between(page, "what goes with what", f"{_table(head, iter(rows))}\n\n{below}")
 

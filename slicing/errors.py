@@ -23,7 +23,7 @@ class Topic(Enum):
     NO_OVERLAP = auto()
     """Windows that do not overlap."""
     NAMES = auto()
-    """Names for windows that could not be told apart."""
+    """Names for windows that could not be distinguished."""
     DURATION = auto()
     """Durations that are no text."""
     GAP_COLUMN = auto()

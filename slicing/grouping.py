@@ -243,7 +243,7 @@ class Windowed(Asked):
 
         Lookups then find windows that have closed, and longer windows than those of the query. Results do not change. A
         record that was late for all windows is in no retained slice. Windows that are added on a live checkpoint start
-        at the oldest retained slice, or after the newest one of which a record was refused; a warm start loads retained
+        at the oldest retained slice, or after the newest slice with a refused record; a warm start loads retained
         slices, too. It may change on a live checkpoint, but removed slices do not come back. Cost: the state of these
         slices, see `explain`. No effect on bounded input. Raises InvalidType for a number, InvalidValue for a negative
         duration, and, with the results, for windows whose state has no slices and for those with a tail.

@@ -1,4 +1,4 @@
-"""Queries in a process of their own that is killed, goes on and loses commits; for tests against servers and tables."""
+"""Queries in a process that is killed, continues and loses commits; for tests against servers and tables."""
 
 import os
 import signal

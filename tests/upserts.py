@@ -75,7 +75,7 @@ class Sink:
 
 
 def files():
-    """Two keys, of which one goes silent, records that are late for some windows and for all, and an end."""
+    """Two keys; one falls silent. There are records that are late for some windows and for all, and an end."""
     for number in range(7):
         at = START + number * 4 * MINUTE
         rows = [record(key, at + each * SECOND, n=each + key) for key in (1, 2) for each in range(0, 200, 20)]

@@ -21,7 +21,7 @@ from slicing.windows.time.durations import microseconds
 JOB = Path(__file__).with_name("flink_job.py")
 LIMIT_SECONDS = 900.0
 RUNS = 3
-"""The number of timed runs of each side, of which the fastest counts."""
+"""The number of timed runs of each side; the fastest counts."""
 
 
 def write(workload: Workload, size: str, folder: Path) -> None:

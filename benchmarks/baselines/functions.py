@@ -34,7 +34,7 @@ class FourFunctions:
 
 @dataclass(frozen=True)
 class Untraceable:
-    """Count and sum with four functions of which none can be traced."""
+    """Count and sum with four functions that cannot be traced."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Return windows with columns `records` and `total`, taken from a struct."""

@@ -20,7 +20,7 @@ class Since:
     """The two sides of a `Comparison`, a commit's and the current one, and the check of their rows.
 
     `functions` is an option of `old_commit_job.aggregated`. Both sides first run on the share `TINY` of the records,
-    where rows are compared and workers count as idle; then on all records, in `turns`, of which the best one counts.
+    where rows are compared and workers count as idle; then on all records, in `turns`; the best one counts.
     """
 
     commit: str

@@ -35,7 +35,7 @@ RECORD_BYTES = 24
 
 
 def state_bytes(each: Kernel, columns: Callable[[Any, Any], list[Any]], trigger: Any, ratio: int, minutes: int) -> int:
-    """Return the state bytes after a number of one-minute micro-batches, in each of which each key has a record.
+    """Return the state bytes after a number of one-minute micro-batches; each key has a record in each of them.
 
     `columns` returns the kernel's columns for arrays of times and of numbers.
     """

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 SHORTEST = 3
 POOL = 1 << 20
-"""The characters of the text of which paddings are parts."""
+"""The characters of the text whose parts are paddings."""
 DIGITS = 6
 """The characters that one random number gives."""
 

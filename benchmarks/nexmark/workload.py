@@ -22,7 +22,7 @@ SCHEMA = (
 
 @dataclass(frozen=True)
 class Events(Workload):
-    """A workload of events; `records` are events of all kinds, of which 46 in 50 are bids."""
+    """A workload of events; `records` are events of all kinds; 46 in 50 are bids."""
 
     rate: int = 10_000
     group: int = 1

@@ -1,7 +1,7 @@
 """All lines: `python -m benchmarks.public [--resume] [--only PART] [--turns 2] [--minutes 60] [--write]`.
 
 Each line is kept as soon as it is measured. With `--resume`, lines that were measured with the same code on the same
-machine are left out. No line begins when the minutes are over: the next run with `--resume` goes on. The table at the
+machine are left out. No line begins when the minutes are over: the next run with `--resume` continues. The table at the
 end has all lines that are kept; `--write` puts it into docs/performance.md, where other lines stay as they are.
 """
 

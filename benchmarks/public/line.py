@@ -10,7 +10,7 @@ from benchmarks.running.side import DELAY, Settings, Side
 from benchmarks.workloads.workload import Workload
 
 BATCHES, COUNTED = 40, 5
-"""The micro-batches of a line, of which the last fifth counts; the others are what Nexmark calls warm-up."""
+"""The micro-batches of a line; the last fifth counts, the others are what Nexmark calls warm-up."""
 OURS, SPARK = "ours", "spark"
 ROCKSDB, HASHMAP = "Flink SQL on RocksDB", "Flink SQL on hashmap"
 

@@ -79,7 +79,7 @@ def requests(busy: bool, count: int = REQUESTS, keys: int = served.KEYS) -> list
 
 
 def both(count: int = REQUESTS) -> list[int]:
-    """Return the keys of requests of which every other one is busy, as most records are of busy keys."""
+    """Return the keys of requests; every other one is busy, as most records are of busy keys."""
     pairs = zip(requests(True, count // 2), requests(False, count // 2), strict=True)
     return list(chain.from_iterable(pairs))
 

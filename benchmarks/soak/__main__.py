@@ -1,7 +1,7 @@
 """Run the soak: `python -m benchmarks.soak [--minutes 60] [--keys 20000] [--records 4000] [--pace 5] [--kill 120]`.
 
 A file of records arrives every `pace` seconds. The process of the query is ended with SIGKILL every `kill` seconds, and
-started again; at half time it goes on with `on_change()` in place of `on_close()`. At the end its rows are compared
+started again; at half time it continues with `on_change()` in place of `on_close()`. At the end its rows are compared
 with brute force over all records, and, in a run of 25 minutes or more, its last ten minutes with its second ten: they
 may take 1.1 times as much. After an hour they are also compared with the second ten minutes after the change; worker
 memory by these alone, as `on_change()` keeps slices in the memory of the workers. Exit code 1 if something differs.

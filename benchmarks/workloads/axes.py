@@ -1,4 +1,4 @@
-"""The inputs along the axes: one centre, of which one property at a time is changed.
+"""The inputs along the axes: one centre, with one property changed at a time.
 
 The centre is the workload day at R = 60: 10,000 keys, 0.7 records per (slice, key), 200,000 records per micro-batch.
 """

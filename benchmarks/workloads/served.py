@@ -1,4 +1,4 @@
-"""The slices of a feature set of a million keys, of which 200 are busy, made without Spark."""
+"""The slices of a feature set of a million keys, 200 of them busy, made without Spark."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

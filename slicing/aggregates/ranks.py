@@ -49,7 +49,7 @@ def ranks(array: pa.Array, dictionary: pa.Array) -> Array:
 class SortedTypes:
     """The kinds of the values in one sorted dictionary.
 
-    An entry of several kinds is a struct with one field per kind, of which one is not null: values of one kind stay in
+    An entry of several kinds is a struct with one field per kind, all but one of them null: values of one kind stay in
     their order among themselves.
     """
 
@@ -66,7 +66,7 @@ class SortedTypes:
         return self.types[0] if len(self.kinds) == 1 else pa.struct(list(zip(self.kinds, self.types, strict=True)))
 
     def entries(self, array: pa.Array) -> pa.Array:
-        """Return values of one of the kinds, of which one may be nested, as entries; other values unchanged."""
+        """Return values of one of the kinds as entries, the value of a nested kind included; other values unchanged."""
         if pa.types.is_nested(array.type):
             array = cast(array, next(filter(pa.types.is_nested, self.types), array.type))
         if len(self.kinds) < 2 or array.type not in self.types:

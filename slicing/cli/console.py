@@ -153,7 +153,7 @@ _OF_WORKERS = {
     "ResultOverflow": "On the command line: write larger numbers as decimals, in Parquet, or sum fewer at once.",
     "StateMismatch": "On the command line: choose another --checkpoint and --output.",
 }
-"""Remedies for errors of workers, of which Spark passes on only the text."""
+"""Remedies for errors of workers; Spark passes on only their text."""
 
 
 def command_line_message(error: SlicingError) -> str:

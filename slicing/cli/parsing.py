@@ -155,7 +155,7 @@ def _windows(given: argparse.Namespace) -> list[Window]:
         hopping(size, advance, offset=offset, tail=None if tail == "none" else tail, **options)
         for size, advance, tail in zip(sizes, advances, tails, strict=True)
     ]
-    windows_of_call(windows, {}, long=False)  # refuses windows that could not be told apart
+    windows_of_call(windows, {}, long=False)  # refuses windows that could not be distinguished
     return windows
 
 

@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
     starts = "windows that start from FROM to TO, both included, in ISO form; either may be empty: 2024-05-01T11:00,"
     add("--starts", metavar="FROM,TO", help=starts)
     add("--latest", action="store_true", help="of each key the first window that holds its newest record")
-    add("--incomplete", action="store_true", help="also windows of which slices have been removed")
+    add("--incomplete", action="store_true", help="also windows whose slices have been removed in part")
     add("--why", metavar="START", help="show the slices of the window of one key that starts then, in ISO form")
     add("--limit", type=int, default=20, metavar="N", help="print at most N rows (20)")
     return made
@@ -143,7 +143,7 @@ def _check(arguments: StateArguments) -> None:
     if arguments.limit < 1:
         raise InvalidValue(f"`--limit` must be positive; got {arguments.limit}.")
     if len(arguments.windows) > 1:
-        windows_of_call(list(arguments.windows), {}, long=False)  # refuses windows that could not be told apart
+        windows_of_call(list(arguments.windows), {}, long=False)  # refuses windows that could not be distinguished
 
 
 def _values(text: str, names: Sequence[str]) -> dict[str, str | None]:

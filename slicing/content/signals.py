@@ -75,7 +75,7 @@ def with_signals(shape: Shape, count: int) -> Shape:
 
 
 def folded(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the signals of which only the least one is shuffled."""
+    """Return the signals whose least value alone is shuffled."""
     return tuple(name for name in names if SIGNALS[name].folded)
 
 

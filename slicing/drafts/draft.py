@@ -26,7 +26,7 @@ NO_KEY = Field("(all)", "boolean")
 
 
 class Draft:
-    """A call of which only that is known which holds for streams and bounded input alike, whatever the columns."""
+    """What is known of a call before its DataFrame: what holds for streams and bounded input, whatever the columns."""
 
     def __init__(self, call: Call, is_case_sensitive: Callable[[], bool]):
         prepared = as_sessions(call, call.window) if isinstance(call.window, Assigned) else call

@@ -1,4 +1,4 @@
-"""Amounts and tables as text, tables as HTML, and what a terminal shows while work goes on."""
+"""Amounts and tables as text, tables as HTML, and what a terminal shows while work runs."""
 
 from __future__ import annotations
 

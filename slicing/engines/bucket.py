@@ -191,7 +191,7 @@ class Bucket:
             self.save()
 
     def take_history(self, shipped: Sequence[Any], until: int) -> None:
-        """Store the records of a history, none of which is late. Windows that end by `until` count as fired."""
+        """Store the records of a history; none is late. Windows that end by `until` count as fired."""
         raise NotImplementedError
 
     @of_stage(ASSEMBLE)

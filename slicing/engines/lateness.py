@@ -87,7 +87,7 @@ class FamilyProgress(Progress):
         super().__init__(pages.head.families[number], shape.family.first_open, wait, grace, pages.is_new)
         self.number, self.shape, self.family, self.compares = number, shape, shape.family, compares
         self.prefix = of_family(self.state.id)
-        self.by_end = False  # whether windows are told apart by their ends alone
+        self.by_end = False  # whether windows are identified by their ends alone
         self.aligned_families: Sequence[Self] = ()
         self.primary: Family | None = None  # the primary family of its wide rows
 

@@ -10,7 +10,7 @@ The conditions of `early` name a field by what it means, so that it begins anew 
     stored    early(), fired bigint, counted bigint, since bigint                  a clock
     wanted    early(), fired bigint, counted bigint, since event time bigint       begins at "never"
 
-Headers of earlier versions do not have the fields of `early`. Its memory then goes on as it is.
+Headers of earlier versions do not have the fields of `early`. Its memory then continues as it is.
 """
 
 from __future__ import annotations

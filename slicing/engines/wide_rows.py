@@ -39,8 +39,8 @@ def check_lacking(states: Sequence[FamilyState], why: str) -> None:
 def step_together(states: Sequence[FamilyState], families: Sequence[Family], first_open: FirstOpen) -> None:
     """Let added families fire together with the others, also windows that do not hold all their records yet.
 
-    Rows go on at the first end that the other families have not fired yet, which grace and trigger have decided. If all
-    families were added, rows begin at the first open end. `first_open` returns the first open window of a family.
+    They continue at the first end that the other families have not fired yet, by grace and trigger. If all families
+    were added, rows begin at the first open end. `first_open` returns the first open window of a family.
     """
     ends = _ends(families, [state.next_to_fire for state in states])
     there = [end for state, end in zip(states, ends, strict=True) if not state.added]

@@ -142,7 +142,7 @@ class SessionPlan(LedgerPlan):
             return "a partial for each key and time, as all records decide where a session is cut"
         if ordered or late_by_record:
             same = "key, time and gap" if self.session.gap is None else "key and time"
-            why = "late ones are told apart behind the shuffle" if late_by_record else "order is kept"
+            why = "late ones are separated after the shuffle" if late_by_record else "order is kept"
             return f"a partial for each {same}: {why}"
         return "a partial for each sub-session of an input partition"
 

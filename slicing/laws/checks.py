@@ -60,7 +60,7 @@ def broken_law(kernel: Kernel, arrays: Sequence[pa.Array]) -> Counterexample | N
         if len(known) == len(partials) and not _equal(kernel, known):
             left, right, *arguments = map(_plain, known)
             made_of = [given_values([records[at] for at in checks.made_of[id(partial)]]) for partial in partials[2:]]
-            if law == "singleton":  # the second argument is a record, of which there is a partial here
+            if law == "singleton":  # the second argument is a record; here it is a partial
                 arguments[1:], made_of = list(records[checks.made_of[id(partials[3])][0]]), made_of[:1]
             return Counterexample(law, tuple(arguments), left, right, made_of=tuple(made_of))
     return None

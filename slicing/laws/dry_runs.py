@@ -64,9 +64,9 @@ def dry_run(kernel: Kernel, kinds: Sequence[str], nullable: Sequence[bool] = ())
 
     Raises InvalidType for a collection as partial, for a wrong number of arguments, for a result of a wrong shape or
     type, for a null in a partial, and for a function with `columns=True` whose results differ from those for single
-    values. Raises InvalidValue for functions that break a law, unless the aggregate is approximate or has `laws=False`,
-    and for those that raise for a null that they may get or for the partial of no values. A function that raises on a
-    sample is accepted: the real values may be different.
+    values. Raises InvalidValue for functions that violate a law, unless the aggregate is approximate or has
+    `laws=False`, and for those that raise for a null that they may get or for the partial of no values. A function
+    that raises on a sample is accepted: the real values may be different.
     """
     check_partial(kernel.aggregate.init())
     _check_arity(kernel, len(kinds))

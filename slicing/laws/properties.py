@@ -229,7 +229,7 @@ def commutativity(
 
 
 def inversion(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
-    """Return two partials of which `invert` does not restore the newer one exactly, or None.
+    """Return two partials where `invert` does not restore the newer one exactly, or None.
 
     An aggregate without `invert` is not tested.
 

@@ -1,4 +1,4 @@
-"""Which rows of which level make up a window as of an instant.
+"""The rows, and their levels, that make up a window as of an instant.
 
 ::
 

@@ -190,7 +190,7 @@ class Reader:
         return [answer(dict(zip(asked.names, of_key, strict=True))) for of_key in rows]
 
     def slices(self, key: Any, window: int, at: Instant) -> list[tuple[int, int, dict[str, Any]]]:
-        """Return the start, the end and the results of each slice of a key of which a window is made.
+        """Return the start, the end and the results of each slice of a window of a key.
 
         `window` is its number in the definition. Instants are in microseconds. Steps of tails come last.
         """

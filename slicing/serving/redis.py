@@ -111,7 +111,7 @@ class RedisStore:
         return RedisStore, (self.url,)
 
     def put(self, feature_set: str, rows: Sequence[Row]) -> None:
-        """Write rows in portions, of which each is written at once."""
+        """Write rows in portions, each at once."""
         with self._writer.pipeline(transaction=False) as pipeline:
             for portion in _portions(rows):
                 keys: list[str] = []

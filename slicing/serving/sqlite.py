@@ -50,7 +50,7 @@ class SqliteStore:
     """The store of a URL such as "sqlite:///features.db", a path, or "sqlite:////var/features.db", an absolute path.
 
     Each thread has a connection. Readers do not wait for the writer, nor does it for them. What is written is on the
-    disk: the checkpoint of the stream goes on from it, also after a power failure. Raises InvalidValue for a
+    disk: the checkpoint of the stream continues from it, also after a power failure. Raises InvalidValue for a
     URL without a path, and for one into a folder that does not exist.
     """
 

@@ -4,7 +4,7 @@
 
     state              user | slice            | partials          partials of slices that are open, closed or retained
     lookup_partials()  bob  | 12:00 .. 12:05   | records, spent    as_of: micro-batch, watermark, until, known_from
-    warm(partials=)    goes on in a new checkpoint, from `until`
+    warm(partials=)    continues in a new checkpoint, from `until`
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def lookup_partials(
         )
     if query.shape.family.has_gaps:
         raise InvalidValue(
-            f"`{CALL}` returns slices of which other windows can be made, and {query.window} keeps no records of its "
+            f"`{CALL}` returns slices for making other windows, and {query.window} keeps no records of its "
             "gaps. Use `lookup` for its windows."
         )
     check_added(slices, [AS_OF])

@@ -251,6 +251,6 @@ def build(table: PartialsTable, query: Query, labels: tuple[int, ...]) -> DataFr
     stage = table.stage(query.execution_plan, labels, first=first)
     if not query.window.wide:
         return assembled(query, table.rows(query), stage, begins_from=known)
-    # A row is of several windows, of which those that begin earlier are null.
+    # A row has several windows; those that begin earlier are null.
     since = replace(query, shape=replace(shape, since=(known,) * len(shape.kernels)))
     return assembled(since, table.rows(query), stage).where(F.col("window_end") > instant(known))

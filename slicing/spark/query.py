@@ -225,7 +225,7 @@ class Query:
         return tuple(Field(name, nested_kind_of_type(schema[name].dataType, name)) for name in self.columns)
 
     def results(self) -> list[Field]:
-        """Return the fields of all results, in order, then those of which count windows make their `window`.
+        """Return the fields of all results, in order, then the fields that make the `window` of count windows.
 
         If a function makes the rows, the fields of its rows take the place of the results.
         """

@@ -249,7 +249,7 @@ def windows_without_records_have_slices(asked: Resolution) -> None:
     trigger = asked.call.options.trigger
     if trigger.empty and (EAGER in asked.trees or asked.shape.keeps_records):
         raise InvalidValue(
-            f"{trigger} fires windows without records, of which there is no partial: all results must combine, and "
+            f"{trigger} fires windows without records, which have no partial: all results must combine, and "
             "`process` and `evict` need records. Give each aggregate a `combine`, or leave `empty` out."
         )
 

@@ -150,7 +150,7 @@ class _MicroBatch(NamedTuple):
     """What is known of a micro-batch.
 
     until: the end of the windows that have closed in the history of a warm start, None without one. first: the first
-        instant of which the history was read. The rows of the history are in the first micro-batch. newest: the end of
+        instant at which the history was read. The rows of the history are in the first micro-batch. newest: the end of
         its newest slice, None before it is computed.
     """
 
@@ -167,7 +167,7 @@ class _MicroBatch(NamedTuple):
     def there_from(self, before: Progress | None) -> tuple[int, ...]:
         """Return for each level the instant from which a history has its rows; no instant if an older checkpoint has.
 
-        Slices of which a step of a tail is made may be merged, and have no rows of their own.
+        The slices of a step of a tail may be merged, and have no rows of their own.
         """
         if self.first is None or self.until is None or (before is not None and (before.watermark or 0) >= self.first):
             return ()
@@ -220,7 +220,7 @@ class ServeTo:
         )
         known = self._known(of, may_change=True)
         self._following(of, known.progress)  # raises if it may not be written
-        table = batch.toArrow()  # the micro-batch is computed here; if this fails, an older checkpoint may go on
+        table = batch.toArrow()  # the micro-batch is computed here; if this fails, an older checkpoint may continue
         of = of._replace(newest=_newest(table))
         known, progress = self._publish(of, known, _claimed)
         self._remove(of.name, known.removed, known.gone)
@@ -326,7 +326,7 @@ def _written(of: _MicroBatch, before: Progress | None, progress: Progress) -> Pr
 
 
 def _changed(of: _MicroBatch, before: Progress) -> Progress:
-    """Return the progress from which a checkpoint goes on after a live change of its results or slices.
+    """Return the progress from which a checkpoint continues after a live change of its results or slices.
 
     Stored rows are packed in another way, so they are gone. Slices after them have all that is added, and are packed as
     the definition says once a micro-batch is written again.

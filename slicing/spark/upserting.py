@@ -40,7 +40,7 @@ Connect = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Target:
-    """One column of the table: where its values are in a row, and of which type."""
+    """One column of the table: where its values are in a row, and their type."""
 
     path: tuple[str, ...]
     kind: T.DataType

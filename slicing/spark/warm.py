@@ -57,7 +57,7 @@ class History:
     """The past of a stream: a bounded DataFrame. Only its records before `until`, in microseconds, count.
 
     as_of: the state that partials were looked up in, None for others.
-    goes_on: the stream goes on where that state was left, so that all slices count.
+    goes_on: the stream continues where that state was left, so that all slices count.
     wait: how long before `until`, in microseconds, windows have ended that are still needed.
     """
 

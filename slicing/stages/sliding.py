@@ -62,7 +62,7 @@ class SlidingSupport(WindowSupport):
         """Return the questions that these windows cannot answer: later records may still add windows in between."""
         return CANNOT_END | {
             NUMBERS: "compares values of records one by one, and a sliding window that a new record makes holds older "
-            "ones, of which the values are gone. Use hopping windows.",
+            "records, whose values are gone. Use hopping windows.",
             CHANGED: "compares a window with the one before it, and sliding windows of a key have none: "
             "records decide which there are. Use on_close() or on_update().",
         }

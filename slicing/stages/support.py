@@ -204,13 +204,13 @@ class WindowSupport:
             )
         if tree != "auto":
             raise InvalidValue(
-                f"`process` and `evict` read the records of a window, of which no tree is built; got `{tree}`. "
+                f"`process` and `evict` read the records of a window, without a tree; got `{tree}`. "
                 "Leave `.assemble` out."
             )
         if streaming and trigger.purges and self.from_slices:
             raise InvalidValue(
                 f"{trigger} drops the records of a window, and `process` and `evict` keep them in slices, once for all "
-                "windows. Use `aggregate` without `evict`, for a function with `then=`, or windows of which a key has "
+                "windows. Use `aggregate` without `evict`, for a function with `then=`, or windows that a key has "
                 "one at a time: session() and unbounded()."
             )
         if streaming:

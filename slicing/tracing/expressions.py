@@ -53,7 +53,7 @@ class Expr:
     """An operation on other expressions, with a type; or an input or a constant, held by `value`.
 
     Equal expressions are one object. `call` is the function that is called for each item if `op` is "call". `depth` is
-    the most operations of which each needs the one before.
+    the longest chain of operations that need each other.
     """
 
     op: str

@@ -43,7 +43,7 @@ Check = Callable[[], bool]
 
 
 def checked(function: Any) -> list[Check]:
-    """Refuse functions that cannot be rebound; return checks, each of which tells whether a dependency is unchanged.
+    """Refuse functions that cannot be rebound; return checks that tell whether a dependency is unchanged.
 
     Raises Untraceable.
     """

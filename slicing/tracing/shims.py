@@ -164,7 +164,7 @@ refuse_rest(Shim, lambda self: f"it uses `{self.original.__name__}` but does not
 
 
 class _Module:
-    """A module of which only some names can be traced."""
+    """A module with some names that can be traced."""
 
     def __init__(self, path: Path, name: str, known: dict[str, Any]):
         self.__dict__.update(known)

@@ -60,7 +60,7 @@ def verify(kernel: Kernel, kinds: Sequence[str], samples: Callable[[str], Sequen
 
 
 def verify_law(kernel: Kernel, broken: Callable[[Kernel], Counterexample | None]) -> Counterexample | None:
-    """Let a kernel run by rows if its traced form breaks a law that its rows keep; return a law that rows break too.
+    """Let a kernel run by rows if its traced form violates a law that its rows keep; return one that rows violate too.
 
     Traced functions are checked on more cells than rows are. If rows break the law as well, the functions are at fault.
     """
@@ -68,7 +68,7 @@ def verify_law(kernel: Kernel, broken: Callable[[Kernel], Counterexample | None]
         return None
     by_rows = broken(RowsKernel(kernel.label, replace(kernel.aggregate, columns=False)))
     if by_rows is None:
-        _report(kernel, f"`{kernel.label}` breaks a law by columns that it keeps by rows: {found}")
+        _report(kernel, f"`{kernel.label}` violates a law by columns that it keeps by rows: {found}")
     return by_rows
 
 

@@ -221,10 +221,10 @@ def early(
             'early(every="10 seconds"), early(records=100), or early(records=100, after="10 seconds").'
         )
     _check_options(given, per, by, repeat)
-    check_flag(ends, "`ends` says whether records of which `when` is true end their sessions")
+    check_flag(ends, "`ends` says whether records end their sessions if `when` is true")
     if ends and when is None:
         raise InvalidValue(
-            "`ends` lets records end their sessions of which `when` is true; there is no `when`. "
+            "`ends` lets records end their sessions if `when` is true; there is no `when`. "
             'Write for example early(when=F.col("event") == "logout", ends=True).'
         )
     check_flag(on_time, "`on_time` says whether windows fire at their end, before they close")

@@ -30,7 +30,7 @@ from slicing.windows.window import Window
 def held_now(window: Window) -> list[Family]:
     """Return the families of windows over their own cuts.
 
-    Raises InvalidValue for windows of which none may hold an instant, and for those that records decide.
+    Raises InvalidValue for windows with gaps between them, and for windows that records decide.
     """
     for part in window.parts:
         if part.alone:
@@ -111,7 +111,7 @@ def as_of(window: Window, inclusive: bool) -> WindowsAsOf:
     families = held_now(window)
     if len(families) > 1 and window.names is None:
         raise InvalidValue(
-            f"the results of several windows are columns of one row, which are told apart by names; got {window}. Name "
+            f"the results of several windows are columns of one row, distinguished by their names; got {window}. Name "
             'them: `.window(short=..., day=..., time="ts", long=True)`.'
         )
     closed: Closed = "both" if inclusive else "left"

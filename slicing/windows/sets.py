@@ -124,7 +124,7 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
             one.written,
             " and ",
             other.written,
-            " make windows of the same interval, whose rows could not be told apart. ",
+            " make windows of the same interval, whose rows could not be distinguished. ",
             Remedy(Topic.NAMES, 'Name them: `.window(a=..., b=..., time="ts", long=True)`.'),
         )
     return found

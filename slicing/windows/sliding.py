@@ -229,7 +229,7 @@ def sliding(
     without right windows a microsecond. On a stream a record counts in all open windows that hold it. If none is open,
     nor the window of its own time, it is late and makes no window. The lateness of all records of a micro-batch is
     decided together, in the order of their times, and a late row counts only the window of its own time as missed.
-    `on_update()` also emits the windows that a new record creates, one of which may not hold it; `latest_only=True`
+    `on_update()` also emits the windows that a new record creates, also one that may not hold it; `latest_only=True`
     only the window that ends with the newest time of the key. `on_change()` is refused, and aggregates need a
     `combine`. Other than here, Kafka moves windows that would start before 1970, creates the right window of a dropped
     record, and prints ends inclusively.

@@ -50,7 +50,7 @@ def short(spec: list[Any]) -> list[Any]:
 def from_spec(spec: list[Any], zones: Iterable[Zone] = (), own: Iterable[Given] = ()) -> Any:
     """Return the edges, cut, family, set of families or zone that has this spec.
 
-    `zones` are available time zone tables. `own` has the user's edges and the values of which only a digest is stored;
+    `zones` are available time zone tables. `own` has the user's edges and the values that are stored as a digest only;
     they are found by their specs. A zone that is not in `zones` is created from the time zone data of this machine.
     Raises StateMismatch if these data differ from the spec, if a user's value is missing, or if the spec is invalid.
     """

@@ -395,7 +395,7 @@ def test_laws_are_tried_on_the_traced_form(monkeypatch):
     monkeypatch.setattr(verification, "_Comparison", lambda *_: _Nothing)  # which would have found it
     original = Calculation._made
     monkeypatch.setattr(Calculation, "_made", lambda self, expr: _less(original(self, expr), expr))
-    with pytest.warns(UserWarning, match=r"(?s)`mine` breaks a law by columns that it keeps by rows.* This is a bug"):
+    with pytest.warns(UserWarning, match=r"(?s)`mine` violates a law by columns that it keeps by rows.* This is a bug"):
         dry_run(made, ["bigint"])
     assert mode(made) == "rows"
 

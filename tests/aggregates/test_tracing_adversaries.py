@@ -1,4 +1,4 @@
-"""Functions that hide from tracing what it needs to see: they come to the same as by rows, or are not traced."""
+"""Functions that hide from tracing what it needs to see: they have the results of rows, or are not traced."""
 
 import builtins
 import functools

@@ -1,4 +1,4 @@
-"""Random functions of the operations that are traced: rows and columns come to the same, or fail alike."""
+"""Random functions of the operations that are traced: rows and columns have the same results, or fail alike."""
 
 import random
 import warnings

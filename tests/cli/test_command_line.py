@@ -299,7 +299,7 @@ WRONG = [
     (["--advance", "1 minute"], "once for all sizes or once for each; got 2 for 1 size. The first goes with"),
     (["--size", "1 hour", "--size", "1 day", "--advance", "1 minute"], "got 2 for 3 sizes."),
     (["--size", "30 minutes"], '--size "30 minutes" --advance "10 minutes" make windows of the same interval'),
-    (["--size", "30 minutes"], "could not be told apart. Leave one out."),
+    (["--size", "30 minutes"], "could not be distinguished. Leave one out."),
     (["--tail", "15 minutes"], 'got 15 minutes and 10 minutes. Write for example --tail "10 minutes".'),
     (["--tail", "1 hour"], "`tail` must not be longer than `size`"),
     (["--tail", "10 minutes", "--tail", "none"], "`--tail` is given once for all sizes or once for each; got 2 for 1"),
@@ -558,7 +558,7 @@ def test_remedies_are_those_of_the_command_line(spark, capsys):
         (
             lambda: windows_of_call([hopping("7 days", "1 day", zone="UTC")] * 2, {}, long=False),
             '--size "7 days" --advance "1 day" --zone "UTC" make windows of the same interval, whose rows could not be '
-            "told apart. Leave one out.",
+            "distinguished. Leave one out.",
         ),
         (lambda: hopping("1 month", "1 day"), 'Write for example --zone "Europe/Berlin" or --zone "UTC".'),
         (lambda: hopping("1 month", "1 day", zone="UTC"), 'that move by minutes or hours have a --tail "1 day".'),

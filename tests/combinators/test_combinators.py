@@ -431,7 +431,7 @@ def limbs_of(unscaled):
 
 
 def most(bits, values, times):
-    """The values of which so many records, and two more, come to less than so many bits."""
+    """The values whose sum, over so many records and two more, has less than so many bits."""
     return [(value, n) for value, n in itertools.product(values, times) if abs(value) * (2**n + 2) < 2**bits]
 
 
@@ -491,7 +491,7 @@ def test_limbs_that_have_wrapped_around_in_a_state_are_read(count):
 
 
 def test_running_totals_that_wrap_around_leave_windows_right():
-    """Slices of 2^40 records each, whose values come to 2^90: on the way, the limbs of all of them leave int64."""
+    """Slices of 2^40 records each, whose values add up to 2^90: on the way, the limbs of all of them leave int64."""
     family, values = hopping(8), [(-1) ** (i // 200) * (2**50 - i) for i in range(400)]
     case = Case(combinators.mean("x").resolve(("bigint",)), lambda held: math.fsum(held) / len(held))
     shape, records = shape_of(family, [case]), evenly(family, range(400), value=lambda i, _: values[i])

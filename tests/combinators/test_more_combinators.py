@@ -354,7 +354,7 @@ def test_a_limit_bounds_what_a_window_holds(entry):
         through(bound, kind, [three, [*three, (values[3], 9)]])
     assert caught.value.kind is TooLarge
     assert caught.value.index == 1
-    assert "there may be 3 (`limit`)" in caught.value.rule
+    assert "at most 3 (`limit`)" in caught.value.rule
     # A partial has room for two windows, one that comes and one that goes, and no more.
     many = [f"{at}" if kind == "string" else at for at in range(7)]
     each = kernel("result", bound.resolve(kinds_of(bound, kind)))
@@ -810,7 +810,7 @@ ENTRIES = (*CATALOGUE, *MORE)
 
 
 def of_records(bound, kinds, records, condition=None):
-    """The result of records (value, second column), of which a condition holds for some."""
+    """The result of records (value, second column); a condition holds for some of them."""
     each = kernel("result", bound.resolve(kinds))
     columns = [pa.array(column, arrow_type(of)) for column, of in zip(zip(*records, strict=True), kinds, strict=False)]
     arrays = columns[: len(kinds)] + ([] if condition is None else [pa.array(condition)])
@@ -900,7 +900,7 @@ SPECIAL = {
     "ewma": {NAN: NAN, INF: INF, -INF: -INF},
     "histogram": {NAN: [0, 0, 2], INF: [0, 0, 2], -INF: [0, 0, 2]},
 }
-"""What 1 comes to, then this one, then 2, a second apart; percentiles at 0, 1/4, 1/2 and 1."""
+"""The results of 1, then this value, then 2, a second apart; percentiles at 0, 1/4, 1/2 and 1."""
 ALONE = {"delta": lambda _: NAN, "counter_rate": lambda _: None, "histogram": lambda _: [0, 0, 0]}
 
 

@@ -171,7 +171,7 @@ def test_a_stream_goes_on_after_a_restart_and_puts_late_partials_out(spark, tmp_
     compare(together.filter(pc.invert(was_late)), expected.toArrow())
     refused = together.filter(was_late).to_pylist()
     assert {word for row in refused for word in row["joined"].split("-")} == {"late"}
-    # What goes on from a checkpoint puts out the rest of what a query puts out that was never stopped.
+    # What continues from a checkpoint puts out the rest of what a query puts out that was never stopped.
     assert len(again) < len(together)
     assert set(map(repr, again.to_pylist())) <= set(map(repr, together.to_pylist()))
 

@@ -420,7 +420,7 @@ def test_an_agg_that_changes_its_accumulator_mixes_no_keys(name, seed):
 
 
 def test_the_eager_strategy_gives_new_keys_partials_of_their_own():
-    """Without `combine`, `agg` goes on from the `init()` of each key of a page."""
+    """Without `combine`, `agg` continues from the `init()` of each key of a page."""
     case = Case(Aggregate(bytearray, appended, partial="s binary"), bytes)
     shape = shape_of(HOUR, [case])
     found = results(shape, all_windows(shape, [[0]], [records_of(shape, [case], [(0, 1, 1), (1, 2, 2), (2, 1, 3)])]))

@@ -299,7 +299,7 @@ def test_without_adapt_all_changes_are_listed():
 
 @pytest.mark.parametrize("starts", [[0, 4, 9], [*range(0, 2000, 2)]])
 def test_edges_that_read_alike_are_compared_by_their_instants(starts):
-    """Their texts are the same, as those of long lists of which a digest is stored."""
+    """Their texts are the same, like those of long lists, which are stored as a digest."""
     old, new = (by_edges(edges, [at + 1 for at in edges]) for edges in (starts, [*starts[:-1], starts[-1] + 1]))
     with pytest.raises(StateMismatch, match=r"by_edges\(.*\) is (new|gone): "):
         Query([new], ["rows"], adapt="refuse").bucket(begun(Query([old], ["rows"])))

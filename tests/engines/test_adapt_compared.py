@@ -23,15 +23,15 @@ from slicing.state.store import MemoryStore
 
 FIVE, THREE, TWENTY = (hopping(f"{length} seconds", "1 second") for length in (5, 3, 20))
 POOL = [FIVE, THREE, TWENTY, tumbling("1 second")]
-"""Windows of which one ends at each second."""
+"""Windows; one ends at each second."""
 MANY = [hopping(f"{length} seconds", "1 second") for length in (1, 2, 3, 4, 5, 6, 8, 12, 20)]
-"""More windows, of which many are whole only after a while, so that another change finds them lacking."""
+"""More windows, many of them incomplete for a while, so that another change finds them lacking."""
 COARSE = [
     hopping("8 seconds", "4 seconds"),
     hopping("6 seconds", "4 seconds", offset="2 seconds"),
     tumbling("4 seconds"),
 ]
-"""Windows that end together, and of which some have edges where others have none."""
+"""Windows that end together; some have edges where others have none."""
 NAMES = ["rows", "total", "most", "mean", "least"]
 
 
@@ -201,7 +201,7 @@ def test_chains_of_many_changes_of_windows_side_by_side_equal_the_records(seed):
 
 
 def of_seconds(*lengths, grace=0, wide=True):
-    """A query that counts in windows of some seconds, of which one ends at each second."""
+    """A query that counts in windows of some seconds; one ends at each second."""
     windows = [hopping(f"{length} seconds", "1 second") for length in lengths]
     return Query(windows, ["rows"], grace=grace * SECOND, wide=wide)
 

@@ -143,7 +143,7 @@ def test_what_would_lose_records_is_refused(query, words):
 
 
 def test_slices_are_not_taken_for_times():
-    """A checkpoint of hopping windows, of which the slices are as long as a unit."""
+    """A checkpoint of hopping windows, whose slices are as long as a unit."""
     store = MemoryStore()
     Query([hopping("5 seconds", "1 second")], ["rows"]).step(store, [at(10)], 9 * SECOND)
     with pytest.raises(StateMismatch, match="windows that records decide keep no slices"):

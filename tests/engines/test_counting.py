@@ -131,7 +131,7 @@ def test_a_process_that_has_not_got_the_rows_reads_them_once():
 
 
 def test_many_keys_of_few_records_each():
-    """Twenty thousand keys, of which one has as many records as all others."""
+    """Twenty thousand keys; one has as many records as all others."""
     count = 20_000
     rng = np.random.default_rng(3)
     keys = np.where(rng.random(2 * count) < 0.5, 0, rng.integers(1, count, 2 * count))

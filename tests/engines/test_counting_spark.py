@@ -119,7 +119,7 @@ def read(spark, folder, per_batch):
 
 @pytest.fixture(scope="module")
 def runs(spark, folder):
-    """A file a micro-batch, two of which run again."""
+    """A file a micro-batch; two of them run again."""
     frame = read(spark, folder, 1)
     return in_two_parts(spark, folder, {"by key": by_key(frame), "of all": of_all(frame)}, (1, 5))
 

@@ -42,7 +42,7 @@ EXCEPTIONS = {
 
 
 def stream_of(window):
-    """A stream of which the process keeps nothing between two micro-batches."""
+    """A stream whose process caches nothing between two micro-batches."""
     kind, trigger = (Unbounded, early(records=2)) if window == unbounded() else (Counting, ON_CLOSE)
     made = Scenario(kind(window), trigger, results=("sum",), key="string")
     made.process = Process(None, "all")

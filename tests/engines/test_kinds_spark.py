@@ -218,7 +218,7 @@ ODD = {
 def test_days_about_changes_of_the_clock_are_those_of_date_trunc(name, spark, at_zone):
     """Every minute of four days about each change, but where the local date steps back.
 
-    A day of which midnight comes twice is left out too: here it begins at the first one, in Spark at both.
+    A day with two midnights is left out too: here it begins at the first one, in Spark at both.
     """
     zone, times = ZoneInfo(name), []
     for day in ODD[name]:

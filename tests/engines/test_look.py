@@ -406,7 +406,7 @@ def test_a_window_that_is_named_has_its_result_or_is_not_known(name, others):
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ONCE)
 def test_a_lookup_changes_nothing(name):
-    """The store refuses writes; what the process keeps is as it was, so that the stream goes on as without."""
+    """The store refuses writes; what the process keeps is as it was, so that the stream continues as without."""
     plain, asked = Line(name), Asking(name)
     for each in batches(SCENARIOS[name][0], 6):
         assert plain.step(*each) == asked.step(*each)

@@ -1,4 +1,4 @@
-"""Calls of which some aggregates are eager: what they cost, say and refuse, and that Spark has the same rows.
+"""Calls where some aggregates are eager: what they cost, say and refuse, and that Spark has the same rows.
 
 Which rows they emit of any records is asked in `test_scenarios.py`.
 """

@@ -52,7 +52,7 @@ def allows(kind, trigger):
 
 
 def allowed(triggers=TRIGGERS):
-    """Kinds, contents and triggers of which a query may be made."""
+    """Kinds, contents and triggers that a query may have."""
     for kind in KINDS:
         for content, trigger in product(CONTENTS, triggers):
             if content in example(kind).contents and allows(kind, triggers[trigger]):
@@ -67,7 +67,7 @@ def scenario(rng, kind, content, trigger):
     results = rng.choice([kind.results, ("sum", "highest"), ("rows", "floats", "most", "variance"), ("most", "parity")])
     if CHANGED in trigger.asks:
         results = rng.choice([("most", "parity"), ("most", "parity"), ("most",), ("sum", "highest")])
-    elif content == MIXED:  # of which one goes by time, one as records come
+    elif content == MIXED:  # one result goes by time, one by arrival
         results = rng.choice([("joined", "joined", "sum"), ("sum", ARRIVED), results])
     tree = rng.choice([None, None, None, "recompute", "three_layer"]) if kind.takes_trees else None
     made = Scenario(kind, trigger, grace, content, results, rng.choice([(0,), (0,), (0, 1, 2)]), tree=tree)

@@ -222,7 +222,7 @@ def plan_of(*names, streaming=True, emission=ON_CLOSE, **options):
 def test_a_plan_says_what_sessions_cost():
     text = " ".join(str(plan_of("sum")).split())
     assert "session('30 minutes') on a stream" in text
-    assert "a partial for each key and time: late ones are told apart behind the shuffle" in text
+    assert "a partial for each key and time: late ones are separated after the shuffle" in text
     assert "merging records decide where windows end" in text
     assert "per record, at most 2 reads, 2 writes 1 read, 1 write" in text
     assert "2 rows for each open session" in text

@@ -177,7 +177,7 @@ def test_sessions_of_times_without_zone_and_no_keys(spark):
 def test_a_plan_is_that_of_sessions(spark, files):
     windowed = group_by(source(spark, files), "world").window(session(gap_column="n"), time="ts")
     plan = windowed.emit(on_update()).plan(**OURS)
-    assert plan.shuffled == "a partial for each key, time and gap: late ones are told apart behind the shuffle"
+    assert plan.shuffled == "a partial for each key, time and gap: late ones are separated after the shuffle"
     assert "session(gap_column='n') on a stream" in str(plan)
     with pytest.raises(InvalidValue, match="sessions are merged"):
         windowed.assemble("eager").plan(n=C.count())

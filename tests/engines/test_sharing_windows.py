@@ -1,7 +1,7 @@
 """Results that share fields in every kind of window: several of a call, cumulating, never closing, by the clock.
 
 The truth is the same query in which each result keeps fields of its own, micro-batch by micro-batch: its rows, what it
-refuses as late, and what it goes on with in another process.
+refuses as late, and what it continues with in another process.
 """
 
 import math
@@ -165,7 +165,7 @@ def test_rows_and_late_rows_are_those_of_results_with_fields_of_their_own(name, 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("emission", ["close", "update", "newest", "corrections", "discarding"])
 def test_sliding_windows_share_fields_too(emission):
-    """Their rows, late rows and what another process goes on with; and the plan says what is shared."""
+    """Their rows, late rows and what another process continues with; and the plan says what is shared."""
     batches, window = late(micro_batches(7, 12)), sliding("3 seconds", unit="1 second")
     shared, plain = (Windowed(EVERYTHING, window, EMISSIONS[emission], alone, grace=GRACE) for alone in (False, True))
     assert shared.execution_plan.grouped is not None

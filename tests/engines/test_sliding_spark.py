@@ -66,7 +66,7 @@ def test_bounded_left_windows_are_those_of_over(spark, files, keys):
 
 @pytest.mark.parametrize("closed", ["left", "none"])
 def test_the_record_itself_left_out_is_that_of_over(spark, files, closed):
-    """Nulls, where nothing was before; counts too, of which Spark has zeros."""
+    """Nulls, where nothing was before; also counts, where Spark has zeros."""
     frame, length = spark.read.parquet(str(files)).where("ts is not null"), 90 * SECOND
     window = sliding("90 seconds", right=False, closed=closed)
     ours = group_by(frame, "world").window(window, time="ts").aggregate(records=C.count(), total=C.sum("n"))

@@ -1,4 +1,4 @@
-"""The slices of a bucket are looked up and loaded into a new bucket, which goes on as the old one does.
+"""The slices of a bucket are looked up and loaded into a new bucket, which continues as the old one does.
 
 Slices are compared with the records so far, and the rows of the new bucket with those of the old one, by micro-batch::
 

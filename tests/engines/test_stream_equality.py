@@ -190,7 +190,7 @@ def at(key, *seconds):
 
 
 def lonely_keys(count):
-    """Keys of which every one is alone in its bucket."""
+    """Keys that are alone in their buckets."""
     keys = range(1000)
     labels = labels_of(pa.table({"k0": pa.array(keys, pa.int64())}), tuple(range(BUCKETS))).tolist()
     return list(dict(zip(labels, keys, strict=True)).values())[:count]

@@ -69,7 +69,7 @@ def test_a_key_is_forgotten_one_millisecond_after_its_ttl():
 
 
 def test_what_was_forgotten_stays_forgotten_by_another_ttl_and_a_clock_that_steps_back():
-    """Whether or not its rows are still stored; of a clock that goes on, see `test_scenarios.py`."""
+    """Whether or not its rows are still stored; of a clock that advances, see `test_scenarios.py`."""
     fired = 0
     for seed in range(12):
         rng, now = random.Random(seed), 1000
@@ -94,7 +94,7 @@ def test_marks_of_forgotten_keys_do_not_pile_up():
 
 
 def test_a_smaller_count_is_seen_without_a_record():
-    """Keys that are ready by the count of the query that goes on are emitted in its first micro-batch."""
+    """Keys that are ready by the count of the query that continues are emitted in its first micro-batch."""
     one = made(early(records=7), held=False)
     assert one.step([(0, key, 1) for key in (1, 1, 1, 1, 2)], now=10) == {}
     one.change(early(records=3))

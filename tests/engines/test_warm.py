@@ -1,4 +1,4 @@
-"""Warm start in process: a bucket that has loaded a history goes on with the rows of one that took it as a stream.
+"""Warm start in process: a bucket that has loaded a history continues with the rows of one that took it as a stream.
 
 The cold replay takes the history in a micro-batch of its own. Its rows of windows that end after `until`, emitted
 after that, are those of the warm start, on every kind of windows under every trigger::

@@ -33,7 +33,7 @@ def test_counts_of_dense_keys_are_those_by_hand():
 
 
 def test_counts_of_sparse_keys_are_those_by_hand():
-    """A million keys of which each has a record every 200 seconds."""
+    """A million keys, each with a record every 200 seconds."""
     load = made(keys=10**6).load
     assert load.emitted == pytest.approx(10**6 * (1 - math.exp(-3600 / 200)))
     assert load.entered == pytest.approx(10**6 * (1 - math.exp(-60 / 200)))

@@ -1,4 +1,4 @@
-"""State with the fields that headers of format 8 have got since: a golden file, and how it goes on.
+"""State with the fields that headers of format 8 have got since: a golden file, and how it continues.
 
 The commit that brought it wrote `header_fields.json.xz`, by this file as it was then: for each scenario the
 micro-batches, and the header and pages after two thirds of them. It is not written again::

@@ -1,4 +1,4 @@
-"""State of several windows in one bucket and of windows that never close: a golden file, and how it goes on.
+"""State of several windows in one bucket and of windows that never close: a golden file, and how it continues.
 
 The commit that brought it wrote `kinds.json.xz`, by this file as it was then and in format 7: for each scenario the
 micro-batches, and the header and pages after two thirds of them. It is not written again.

@@ -1,4 +1,4 @@
-"""State of open sessions, and of what has gone out of them: a golden file, and the query that goes on from it.
+"""State of open sessions, and of what has gone out of them: a golden file, and the query that continues from it.
 
 The commit that brought sessions wrote `open_sessions.json.xz`, by this file as it was then: all micro-batches, and the
 header and pages after `SEEN` of them. It is not written again.

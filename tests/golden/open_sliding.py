@@ -1,4 +1,4 @@
-"""State of sliding windows that are corrected: a golden file, and the query that goes on from it.
+"""State of sliding windows that are corrected: a golden file, and the query that continues from it.
 
 The commit that brought sliding windows wrote `open_sliding.json.xz`, by this file as it was then: all micro-batches,
 and the header and pages after `SEEN` of them. It is not written again.

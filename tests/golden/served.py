@@ -56,7 +56,7 @@ def _told(told, seen, query, database=""):
 
 
 def history():
-    """A warm start of which the history is still to be emitted."""
+    """A warm start whose history is still to be emitted."""
     told, query = batches(), stream()
     read = [each for some in told[:18] for each in records(some)]
     query.warm(Served(definition(*WINDOWS)), read, max(each["ts"] for each in read) + 1)

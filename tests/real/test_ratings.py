@@ -42,7 +42,7 @@ BY_MOVIE = f"""
 
 
 def by_stars(frame):
-    """How many ratings of one to five stars are there in each month, and of which movies?"""
+    """How many ratings of one to five stars are there in each month, and for what movies?"""
     months = group_by(frame, "stars").window(tumbling("1 month", zone="UTC"), time="ts")
     return months.aggregate(ratings=C.count(), first=C.min("movie"), last=C.max("movie"))
 

@@ -81,7 +81,7 @@ class MicroBatch(NamedTuple):
 
 
 class Pairs(Due):
-    """Of windows of keys, each of which the trigger is asked about."""
+    """Of windows of keys; the trigger is asked about each."""
 
     merges = False  # windows merge, so that what is known of a record is known in any window
 
@@ -289,7 +289,7 @@ class Conditions(Pairs):
         return sorted(waiting, key=age)[: max(0, len(waiting) - self.trigger.buffer.records)]
 
     def fire(self, windows, due):
-        """Let all conditions begin anew; what is left of a count goes on if it alone was true."""
+        """Let all conditions begin anew; what is left of a count continues if it alone was true."""
         left = defaultdict(list)
         for each in windows:
             types = {type(one) for one in due[each.pair]}

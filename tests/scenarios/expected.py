@@ -116,7 +116,7 @@ class Expected:
         kept = {at: [r for r in held if self.mark(*at[1:], r) not in self.dropped] for at, (held, _) in rows.items()}
         return {at: (held, None) for at, held in kept.items() if held}
 
-    # --- pairs, of which a trigger asks for each itself ---
+    # --- pairs; a trigger asks for each itself ---
 
     def open(self):
         """The records of each open window, by (key, place)."""

@@ -1,7 +1,7 @@
 """A query's stages and the state of its buckets, run in this process and compared with what is expected of them.
 
 A restart may lie between any two micro-batches: nothing is kept between them but the store, and what a process caches,
-of which some or all may be lost. A micro-batch may fail anywhere, and runs again on the state before it.
+and the cache may be lost in part or in whole. A micro-batch may fail anywhere, and runs again on the state before it.
 """
 
 from collections import Counter, defaultdict
@@ -102,7 +102,7 @@ class Scenario:
         self.fingerprint = replace(self._fingerprint() if self.adapts else FINGERPRINT, retain=retain)
 
     def _fingerprint(self):
-        """What the state depends on; results are told apart by the names of their columns."""
+        """What the state depends on; results are identified by the names of their columns."""
         plan = self.execution_plan
         columns = [*map(str, self.names), *(f"more {at}" for at in range(len(self.shape.kernels)))]
         bound = [[None if at < 0 else columns[at] for at in places] for places in self.arguments]

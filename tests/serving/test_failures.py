@@ -99,7 +99,7 @@ def read_until(is_over, reader):
         assert batch >= last
         last, answers = batch, answers + 1
         if until is None:
-            # A micro-batch of which only the rows are there has newer slices, but none before the watermark.
+            # A micro-batch with only its rows has newer slices, but none before the watermark.
             assert answer["m10"] == {"n": 2 * min(10, max(0, batch - 1))}
         elif answer["d"] is not None:
             assert of_a_day(until, batch) <= answer["d"]["n"] <= of_a_day(until, batch + 1)

@@ -113,7 +113,7 @@ def test_rows_without_a_time_are_null_and_windows_need_names(spark):
     start = datetime.fromtimestamp((ORIGINS[0] // MINUTE - 10) * 60)
     assert {row["row"]: row["start"] for row in rows} == {0: None, 1: start}
     two = group_by("user").window(hopping("10 minutes", "1 minute"), hopping("1 hour", "1 minute"), time="ts")
-    with pytest.raises(InvalidValue, match="are told apart by names"):
+    with pytest.raises(InvalidValue, match="distinguished by their names"):
         two.define(n=RESULTS["n"]).at(spine(spark, []), history(spark, held), spine_time="at")
 
 

@@ -1,7 +1,7 @@
-"""What goes with what: queries on DataFrames of Spark come to what docs/windows.md says of their kind and option.
+"""What goes with what: queries on DataFrames of Spark have the outcome that docs/windows.md states.
 
 The table is generated from declared schemas (docs/compatibility.py). Here every kind has further calls, which have to
-come to the same as its first one. Nothing is run: what does not go is refused when the query is built.
+have the outcome of its first one. Nothing is run: what does not go is refused when the query is built.
 """
 
 import re
@@ -84,7 +84,7 @@ def sources(spark):
 
 
 def on_frames(sources, of, column, time):
-    """What building the queries of a cell on a DataFrame comes to."""
+    """The outcome of building the queries of a cell on a DataFrame."""
     source = sources[1 if column == "bounded" else 0]
     try:
         for trigger in triggers_of(column, of):

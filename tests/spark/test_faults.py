@@ -34,7 +34,7 @@ COPIED = ["lag lower", "lag agg", "overtake lower", "overtake agg"]
 """What happens, and in which function of the user: `agg` is of the first stage, `lower` of the second.
 
 "fail" raises, "lose" kills the executor. In "lag" an attempt never ends, and its speculative copy has to do its work;
-in "overtake" the copy never ends, and the attempt goes on when the copy has come as far as it has.
+in "overtake" the copy never ends, and the attempt continues when the copy has come as far as it has.
 """
 FILES = 9
 """One a micro-batch, more than there are faults: not every micro-batch has a task that fits."""

@@ -67,7 +67,7 @@ def rows(found):
 
 @pytest.mark.slow
 def test_a_stream_restarts_after_its_function_is_mended(spark, tmp_path):
-    """It fails with key and window, and goes on where it was; in the end it has the rows of bounded input."""
+    """It fails with key and window, and continues where it was; in the end it has the rows of bounded input."""
     write([table(file) for file in RECORDS], tmp_path / "files")
     grouped = group_by(stream(spark, tmp_path / "files"), "world").window(WINDOW, time="ts")
     columns = ["n", "both"]

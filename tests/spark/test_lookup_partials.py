@@ -1,4 +1,4 @@
-"""The partials in a checkpoint are looked up, and the query goes on from them with another number of buckets.
+"""The partials in a checkpoint are looked up, and the query continues from them with another number of buckets.
 
 The truth is the query that went on in its own checkpoint, and all windows by brute force::
 
@@ -145,7 +145,7 @@ def test_a_table_of_looked_up_partials_says_what_it_is_of(spark, story):
 
 
 def test_windows_from_looked_up_partials_are_whole(story):
-    """Windows of which the table lacks a slice are left out, as by a lookup."""
+    """Windows are left out if the table lacks one of their slices, as by a lookup."""
     batch, checkpoint = story.found.first()["as_of"]["micro_batch"], f"{story.root}/old"
     for window in (WINDOW, tumbling("3 minutes")):
         made = story.old.lookup(checkpoint, batch=batch, windows=window).drop("as_of", "closed")

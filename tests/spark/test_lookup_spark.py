@@ -499,7 +499,7 @@ def test_few_keys_of_a_checkpoint_of_format_7_are_read_from_all_partitions(bucke
 
 
 def test_one_of_several_aggregations_is_asked(spark, tmp_path):
-    """Two aggregations of one query: each definition goes on with its own, and `operator` says which that is."""
+    """Two aggregations of one query: each definition continues with its own, and `operator` says which that is."""
     write(tmp_path / "files", 0, 2)
     definitions = [definition(spark, tmp_path / "files", tumbling(f"{size} seconds")) for size in (20, 30)]
     one, other = (each.dataframe().select("world", "window", "records") for each in definitions)

@@ -1,4 +1,4 @@
-"""A checkpoint in another place, as docs/live-changes.md has it: what can be asked, and when its query goes on."""
+"""A checkpoint in another place, as docs/live-changes.md has it: what can be asked, and when its query continues."""
 
 import shutil
 from unittest.mock import MagicMock

@@ -1,4 +1,4 @@
-"""An answer is of one micro-batch: which failures are asked again, and of which micro-batch."""
+"""An answer is of one micro-batch: which failures are asked again, and for what micro-batch."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LOST = Py4JError("An error occurred while calling o1.getResult.\n: failed\n[CANN
 
 @dataclass(frozen=True)
 class At:
-    """A state of which only micro-batches are known: the one that is read, the oldest and the newest."""
+    """A state known by its micro-batches alone: the one that is read, the oldest and the newest."""
 
     batch: int
     first: int

@@ -38,7 +38,7 @@ PACKED = Packed(Flat(("bigint", "string"), tuple(KINDS), None, True, True, True,
 
 
 def rows(count):
-    """A flat table of which every column is another multiple of its values, so that rows differ."""
+    """A flat table; every column is another multiple of its values, so that rows differ."""
     columns = {"k0": [BIG + at for at in range(count)], "k1": [None if at % 3 else f"k{at}" for at in range(count)]}
     columns |= {flat.START: list(range(count)), flat.STOP: [None if at % 7 == 0 else BIG for at in range(count)]}
     columns |= {f"r{at}": [each[n % len(each)] for n in range(count)] for at, each in enumerate(KINDS.values())}

@@ -245,7 +245,7 @@ def test_a_query_that_is_started_again_says_that_its_history_is_not_read_again(c
 
 @pytest.mark.versions
 def test_a_stream_that_is_listened_to(spark, tmp_path):
-    """Five micro-batches, of which the fourth meets a late record and the last has no data."""
+    """Five micro-batches; the fourth has a late record, and the last has no data."""
     files = [
         [record(key, START + key * SECOND) for key in range(8)],
         [record(1, START + 100 * SECOND)],

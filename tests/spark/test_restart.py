@@ -1,4 +1,4 @@
-"""Restarts: a query killed at any point goes on from its checkpoint, and its output is that of an uninterrupted run.
+"""Restarts: a query killed at any point continues from its checkpoint, and its output is that of an uninterrupted run.
 
 The query runs in a process group of its own, killed as a whole with SIGKILL: driver and JVM die at once, workers when
 their pipes close. Results and late rows are written as docs/deploy.md has it, so that a repeated micro-batch overwrites

@@ -38,7 +38,7 @@ PART = 7
 
 
 def by_parts(key, window, records, context):
-    """`listed` of parts, each of which is small."""
+    """`listed` of small parts."""
     parts = [part["v"].to_pylist() for part in records]
     assert all(0 < len(part) <= PART for part in parts)
     values = [value for part in parts for value in part]

@@ -96,7 +96,7 @@ def test_the_state_of_a_key_goes_from_window_to_window(name, streaming):
 
 
 def test_micro_batches_do_not_matter_and_late_records_are_late():
-    """The same rows where windows close as the watermark goes on, of any cut in which nothing is late."""
+    """The same rows where windows close as the watermark advances, of any cut in which nothing is late."""
     records = sorted(records_of(6))
     states = declared(KEY, None, None, "7 minutes", tumbling("5 minutes"))
     plays = [Play(tumbling("5 minutes"), numbered, "n long, before long", states=states) for _ in range(3)]
@@ -668,7 +668,7 @@ def test_states_of_another_type_are_refused():
 
 
 def test_the_state_of_a_window_is_cleared_when_its_records_are_dropped():
-    """`clear` is told, and the next firing finds no state, as it finds no record; that of the key goes on."""
+    """`clear` is called, and the next firing finds no state, as it finds no record; that of the key continues."""
     window, told = unbounded(), []
     states = declared(
         "n long", "firings long, records long", lambda key, window, own: told.append((*key, own.window_state.firings)),

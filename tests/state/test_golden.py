@@ -1,4 +1,4 @@
-"""State that earlier versions have written is read, and goes on with the rows that the raw records have."""
+"""State that earlier versions have written is read, and continues with the rows that the raw records have."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ READ = (7, FORMAT)
 
 
 def opened(name, stored, tree=None):
-    """A stream that goes on from a stored bucket: what must go out next is known from all records so far."""
+    """A stream that continues from a stored bucket: what must go out next is known from all records so far."""
     stream = stream_of(SCENARIOS[name], tree)
     for each in STREAMS[name][: stored["seen"]]:
         stream.known(*each)

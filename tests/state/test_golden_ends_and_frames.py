@@ -1,4 +1,4 @@
-"""State of windows with chosen ends, of cut sessions and of frames, as first written, goes on with right rows."""
+"""State of windows with chosen ends, of cut sessions and of frames, as first written, continues with right rows."""
 
 import json
 

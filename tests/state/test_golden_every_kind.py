@@ -1,4 +1,4 @@
-"""State of every kind of windows under every emission goes on with the rows that the code which wrote it gave."""
+"""State of every kind of windows under every emission continues with the rows that the code which wrote it gave."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""State with the header fields that are optional, as it was first written, goes on with the same rows."""
+"""State with the header fields that are optional, as it was first written, continues with the same rows."""
 
 import pytest
 from golden.header_fields import NAME, SCENARIOS, world

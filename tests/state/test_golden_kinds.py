@@ -1,4 +1,4 @@
-"""State of several windows and of windows that never close, as it was first written, goes on with the same rows.
+"""State of several windows and of windows that never close, as it was first written, continues with the same rows.
 
 What has to go out is known from a bucket that has had all micro-batches, which other tests hold against the records.
 """

@@ -1,4 +1,4 @@
-"""State in which a repeated hour was one hour: it goes on where no number changes, and is refused by name elsewhere."""
+"""State in which a repeated hour was one hour: it continues if no number changes, otherwise it is refused by name."""
 
 import json
 import logging

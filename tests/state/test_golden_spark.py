@@ -1,4 +1,4 @@
-"""A checkpoint that an earlier version has written goes on on Spark: of this package, and of Spark itself."""
+"""A checkpoint that an earlier version has written continues on Spark: of this package, and of Spark itself."""
 
 import json
 import tarfile

@@ -312,7 +312,7 @@ def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("behind", [0.01, 0.2], ids=["few", "many"])
 def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatch):
-    """A share of the records of each micro-batch belongs to the 4 slices before it, of which the rest has come."""
+    """A share of the records of each micro-batch belongs to the 4 slices before it; the rest of these has come."""
     monkeypatch.setattr(slice_groups, "CUT_BYTES", 1)
     put_complete, written = slice_groups.SliceGroups.put_complete, []
     for put in (put_complete, lambda self, block, first, end: block):
@@ -604,7 +604,7 @@ def test_a_damaged_page_is_said_with_bucket_and_page(damage):
 
 
 def test_an_agg_that_returns_none_leaves_the_state_as_it_was():
-    """The micro-batch fails where the partial is made, and goes on from the same state once `agg` is mended."""
+    """The micro-batch fails where the partial is made, and continues from the same state once `agg` is mended."""
 
     def summed(refuses):
         return Case(

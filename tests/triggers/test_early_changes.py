@@ -193,7 +193,7 @@ OF = {
 @pytest.mark.parametrize("final", [True, False], ids=["final", "not final"])
 @pytest.mark.parametrize("name", OF)
 def test_conditions_change_at_any_micro_batch(name, final, seed):
-    """Each goes on with what it has in common with the one before: `Conditions.change` says what of raw records."""
+    """Each continues with what it has in common with the one before: `Conditions.change` says what of raw records."""
     rng, seen = random.Random(f"{name} {final} {seed}"), 0
     for most in (12, 24, 48, 96):
         kind = OF[name](rng)

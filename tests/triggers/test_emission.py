@@ -395,7 +395,7 @@ def shipped(one, records):
 
 
 def test_two_slices_an_advance_share_a_window():
-    """Size 5, advance 2: the total of a window goes on from its last slice but one to its last."""
+    """Size 5, advance 2: the total of a window continues from its last slice but one to its last."""
     counted, asked = Counted(), []
     one = Scenario(Even.of(5, 2), LATEST, results=[counted.case])
     for index in range(20):
@@ -599,7 +599,7 @@ def test_fieldwise_aggregates_are_joined_by_stripes():
 
 @pytest.mark.parametrize("at_once", [1, 5])
 def test_emission_changes_on_a_live_state(at_once, monkeypatch):
-    """One emission after another on the same state: each goes on as if it had always been there, from its first row.
+    """One emission after another on the same state: each continues as if it had always been there, from its first row.
 
     Where slices come several at once, most are cut under the emission before the one under which they enter.
     """

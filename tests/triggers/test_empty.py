@@ -47,7 +47,7 @@ def test_windows_without_records_fire_as_long_as_their_key_has_had_some(kind, se
         one.drain()
         if empty > 5:
             break
-    assert empty > 5 or kind.startswith("by ")  # few windows, most of which have records
+    assert empty > 5 or kind.startswith("by ")  # few windows, most with records
 
 
 @pytest.mark.one_in(4)

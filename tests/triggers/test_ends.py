@@ -239,7 +239,7 @@ def test_rows_are_those_of_raw_records(kind, conditions, seed):
     rng, now, late, seen = random.Random(seed), 0, 0, set()
     for records, watermark in batches_of(seed):
         if rng.random() < 0.5:
-            bucket_cache._entries.clear()  # another process goes on
+            bucket_cache._entries.clear()  # another process continues
         now += rng.choice([0, 1, 2, 6])
         refused, found = stepped(one, records, watermark, now)
         late += refused

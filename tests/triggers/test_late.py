@@ -107,7 +107,7 @@ def test_what_refused_slices_met():
     one.step([(1_500_000, 1, 2), (3_500_000, 1, 4), (6_500_000, 1, 8)])
     (late,) = one.late[0].refused
     assert late.watermark == 6_500_000
-    # 1.5 s is in windows -2 .. 1, all closed; 3.5 s in windows 0 .. 3, of which 3 is open.
+    # 1.5 s is in windows -2 .. 1, all closed; 3.5 s in windows 0 .. 3; window 3 is open.
     assert one.refused(one.family, late) == {
         (1, 1_000_000): ((1, 2), 4, None),
         (1, 3_000_000): ((1, 4), 3, 3_000_000),
@@ -195,7 +195,7 @@ def test_extent_of_the_eager_strategy_is_exact():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
-    """Pages overlap, lie apart, and have slices of which all windows have gone out."""
+    """Pages overlap, lie apart, and have slices whose windows have all been emitted."""
     rng = np.random.default_rng(seed)
     bucket = Scenario(Even.of(30, 1), on_close(), results=("sum",)).bucket()
     head, length = bucket.head, bucket.slices.slice_groups.length

@@ -28,7 +28,7 @@ from slicing import Aggregate, InvalidValue, group_by, hopping, late_partials, l
 WINDOW = hopping("20 minutes", "5 minutes")
 DELAY = MINUTE
 BEFORE = 2
-"""Files read by a query that only counts, before one that puts late rows out goes on from its checkpoint."""
+"""Files read by a query that only counts, before one that puts late rows out continues from its checkpoint."""
 
 NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 

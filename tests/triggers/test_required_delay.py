@@ -32,7 +32,7 @@ WINDOWS = {
 
 
 def stream(seed, batches=12, records=60, start=START):
-    """Times with disorder, of which most is short and some is long; jumps, empty micro-batches, duplicates."""
+    """Times with disorder, mostly short and sometimes long; jumps, empty micro-batches, duplicates."""
     chosen, at, found = random.Random(seed), start, []
     for _ in range(batches):
         at += chosen.choice([0, 5 * SECOND, MINUTE, 20 * MINUTE])

@@ -96,7 +96,7 @@ def test_an_answer_has_all_payments_of_its_windows(store, made):
 
 
 class Later:
-    """A reader whose clock goes on by some time with each read; its answers are kept."""
+    """A reader whose clock advances by some time with each read; its answers are kept."""
 
     def __init__(self, of, now, step):
         self.of, self.step, self.now, self.answers = of, step, now, []

@@ -1,4 +1,4 @@
-"""Runs of rows of which only those count that are known by an instant: a row has its time, and when it became known.
+"""Runs of rows, counting only rows that are known by an instant: a row has its time, and when it became known.
 
 ::
 

@@ -165,7 +165,7 @@ def _begin(stored: Header, coverage: Coverage, frontier: int | None) -> int:
 def _added(
     coverage: Coverage, kept: Sequence[Edges], family: Family, begin: int, spec: list[Any], number: int
 ) -> FamilyState:
-    """Return the family progress of added windows, the first of which begins at `begin` or later.
+    """Return the family progress of added windows; the first one begins at `begin` or later.
 
     Windows that have ended already are skipped when the bucket is opened.
     """

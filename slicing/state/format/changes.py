@@ -278,7 +278,7 @@ def _of_wide_rows(stored: Header, wanted: Fingerprint) -> list[Change]:
 
 
 def cannot_end(trigger: object) -> str:
-    """Return why a trigger that ends no sessions cannot go on with sessions that records have ended."""
+    """Return why a trigger that ends no sessions cannot continue with sessions that records have ended."""
     return f"{trigger} does not keep them apart"
 
 

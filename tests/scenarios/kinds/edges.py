@@ -18,7 +18,7 @@ class Between(Numbered):
 
 
 class Listed(Between):
-    """Windows between edges of which there are so many."""
+    """Windows between so many edges."""
 
     is_endless = False
 

@@ -51,7 +51,7 @@ def side_by_side(rng):
 
 
 def over_a_day_left_out(rng):
-    """Windows of wide rows, in any order, of which several end with a day that the zone left out."""
+    """Windows of wide rows, in any order; several end with a day that the zone left out."""
     zone = rng.choice(list(LEFT_OUT))
     parts = [by_end(zone, days) for days in rng.sample([1, 2, 3, 5], rng.choice([2, 3]))]
     reach = max(part.reach for part in parts)
