@@ -73,9 +73,11 @@ KINDS: dict[str, Windows] = {
 }
 TRIGGERS: dict[str, Sequence[Trigger]] = {
     "on close": [on_close()],
+    "windows without records": [on_close(empty="1 hour")],
     "late firings": [on_close(corrections=True, **more) for more in ({}, {"old": True}, {"discarding": True})],
     "on update, `latest_only`": [on_update(), on_update(latest_only=True)],
     "on change": [on_change(), on_change(drained=True)],
+    "on time": [early(on_time=True), early(on_time=True, late=True), early(on_time=True, late=True, final=False)],
     "early": [early(every="10 seconds"), early(records=5), early(records=5, per="window", after="10 seconds")],
 }
 OPTIONS = ("grace", "late output", "eager", "bounded")
@@ -97,7 +99,7 @@ def built(grouped: Any, of: Windows, column: str, trigger: Trigger, time: object
     """The query that a cell is about. Raises InvalidValue for what does not go."""
     of = of.ordered("value") if column == "bounded" else of
     windowed = of.of(grouped, time).emit(trigger)
-    if column == "grace" or (column == "late firings" and time == TIME):
+    if column == "grace" or (column in ("late firings", "on time") and time == TIME):
         windowed = windowed.grace("1 minute")
     if column == "late output":
         windowed = windowed.late("partials")
