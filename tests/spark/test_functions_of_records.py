@@ -195,7 +195,7 @@ def test_late_records_go_beside(spark, tmp_path):
         (lambda w: w.process(median, returns="n long", columns=["m"]), InvalidValue, "does not exist"),
         (lambda w: w.process(median, returns="n long", columns=["n", "n"]), InvalidValue, "must differ"),
         (lambda w: w.process(median, returns="world long", columns=["n"]), InvalidValue, "collides"),
-        (lambda w: w.assemble("two_layer").process(median, returns="n long", columns="n"), InvalidValue, "no tree"),
+        (lambda w: w.assemble("two_layer").process(median, returns="n long", columns="n"), InvalidValue, "a tree"),
         (lambda w: w.evict(keep_last(1)).aggregate(), InvalidValue, "at least one result"),
         (lambda w: w.evict(5), InvalidType, "`evict` takes"),
     ],
