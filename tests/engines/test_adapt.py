@@ -130,6 +130,18 @@ def test_windows_that_had_ended_are_not_emitted_anew():
     ]
 
 
+def test_records_count_once_in_the_micro_batch_that_adds_windows():
+    """The record of second 11 fires with an added window that closes there, and waits in those of twenty seconds."""
+    each_third, store = early(records=3, per="window"), MemoryStore()
+    assert fed(Query([TWENTY], ["rows"], each_third), store, [at(10)], 8 * SECOND) == []
+    new = Query([TWENTY, tumbling("1 second")], ["rows"], each_third)
+    rows = fed(new, store, [at(11)], 12 * SECOND)
+    assert {row[1] // SECOND for row in rows} == {11, 12}, "windows that close"
+    later = fed(new, store, [at(12)], 12 * SECOND)
+    assert len(later) == 18, "windows of the seconds 10 to 12"
+    assert {row[3]["rows"] for row in later} == {3}
+
+
 def test_a_new_result_is_null_until_a_window_begins_with_it():
     old, new = Query([FIVE], ["rows"]), Query([FIVE], ["rows", "total"])
     store = begun(old)

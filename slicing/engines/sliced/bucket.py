@@ -51,7 +51,7 @@ from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, RefusedRows
 from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import STORED, MicroBatchTime, Trigger
+from slicing.triggers.trigger import PAIRS, STORED, MicroBatchTime, Trigger
 from slicing.windows.time.slices import FOREVER
 
 _TREE_OF = {TWO_LAYER: "two_layer", THREE_LAYER: "three_layer", RUNNING: RUNNING}
@@ -98,6 +98,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # the rows of the fresh pages that enter, while windows close
         self._latest: Latest | None = None
+        self._counts_anew: Block | None = None  # the counts of stored slices, after a live change
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
@@ -148,8 +149,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
             self.slices.entered = first
         self.slices.take(self.merged.redirected(fold(self.shape, shipped).between(first, FOREVER)))
         # Records that are there only because they are retained have fired, and count for no trigger.
-        self.new = self.slices.incoming.between(self._needed_from, FOREVER)
-        self.slices.remember()
+        self._begin(self.slices.incoming.between(self._needed_from, FOREVER))
         entered = max(each.family.entered(each.end) for each in self.families)
         with closing(self.slices.take_fresh(entered)) as fresh:
             self.slices.enter(fresh, entered, first)
@@ -161,9 +161,14 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         for each in self.families:
             each.fit_trees()
         self.merged.keep_groups_apart()
-        self.new = self.slices.incoming
-        self.slices.remember()
+        self._begin(self.slices.incoming)
         return super().close(at)
+
+    def _begin(self, new: Block) -> None:
+        """Take the new rows of open windows, while the pages have older rows only."""
+        self.new = new
+        self.slices.remember()
+        self._counts_anew = self._recounted() if PAIRS in self.trigger.asks else None
 
     # Called by lookups.
 
@@ -303,9 +308,8 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
             counts.nodes.save(counts.name, self._counts_anew)
         return counts
 
-    @cached_property
-    def _counts_anew(self) -> Block | None:
-        """The counts of all stored slices that open windows hold, if a live change has added some of these."""
+    def _recounted(self) -> Block | None:
+        """Return the counts of all stored slices that open windows hold, if a live change has added some of these."""
         if not self.pages.added or self.coverage.is_merged:
             return None
         stored = self.slices.stored(self._oldest(), FOREVER)
