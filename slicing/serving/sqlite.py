@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,6 +45,8 @@ _REMOVE = (
 _DIGIT = "instr('123456789ABCDEF', substr(hex(substr(partial, {{at}} + 1, 1)), {}, 1))"
 _DIALECT = Dialect(f"({_DIGIT.format(1)} * 16 + {_DIGIT.format(2)})", infinity="9e999", nan="NULL")
 _CONNECTION = of_a_thread(sqlite3.Connection)
+_WAIT = 60
+"""Seconds to wait for other writers."""
 
 
 class SqliteStore:
@@ -118,7 +121,19 @@ class SqliteStore:
         known: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
         if known is None:
             # Another thread may notice that this one is gone, and close its connection.
-            known = sqlite3.connect(self.path, timeout=60, check_same_thread=False, factory=_CONNECTION)
+            known = sqlite3.connect(self.path, timeout=_WAIT, check_same_thread=False, factory=_CONNECTION)
+            _prepare(known, time.monotonic() + _WAIT)
             self._of_thread.connection = known
-            known.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _TABLES)
         return known
+
+
+def _prepare(connection: sqlite3.Connection, until: float) -> None:
+    """Set the journal, and make the tables. SQLite does not wait by itself if another one begins a journal now."""
+    while True:
+        try:
+            connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _TABLES)
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
