@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.kernel import locating
 from slicing.assembly.ranges.known_runs import KnownRows
 from slicing.assembly.ranges.range_aggregates import before, reach_of
 from slicing.assembly.ranges.run_results import RunResults
@@ -56,7 +58,8 @@ def features(
     """Yield the windows as of all instants, of the shape `answered`, each frame with the number of its batch.
 
     `rows` are folded; `shape` has one family for each length. Cost: one combine per row, and per window of m rows of
-    its key at most 2 log2(m) combines, none for additive aggregates. Memory: the rows twice, and ASSEMBLY_BYTES.
+    its key at most 2 log2(m) combines, none for additive aggregates and those with `results_of_runs`. Memory: the rows
+    twice, and ASSEMBLY_BYTES.
 
     With `since`, of each key of `rows` the instant at which its rows became known, only rows count that are known at
     the instant asked for. Several keys of `rows` then have one name. Cost: as `KnownRows.joined`.
@@ -200,7 +203,9 @@ class _KnownHistory(_History):
         until = np.searchsorted(self.since, instants, side="right")
         frame = Windows(windows, keys, self.names, windows, [], self.block.dictionaries, family=number)
         own = self.shape.over(self.families[number])
-        found = self.rows.joined(low, np.where(known, high, low), until, lambda run: show_window(own, frame, run))
-        pairs = zip(self.shape.kernels, found[1], strict=True)
-        results = [each if kernel.of_results is kernel else kernel.lower(each) for kernel, each in pairs]
-        return replace(frame, records=found[0], partials=results)
+        place = partial(show_window, own, frame)
+        records, partials = self.rows.joined(low, np.where(known, high, low), until, place)
+        pairs = zip(self.shape.kernels, partials, strict=True)
+        with locating(place):
+            results = [each if kernel.of_results is kernel else kernel.lower(each) for kernel, each in pairs]
+        return replace(frame, records=records, partials=results)

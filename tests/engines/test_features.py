@@ -334,8 +334,10 @@ def test_more_distinct_values_than_the_limit_say_in_which_window():
     shape = shape_of(lookbacks("10 seconds", {}, False).family, used)
     block = block_of(shape, used, [(time * 10**6, key, time // 2) for time in range(9) for key in (1, 4)])
     assert found(shape, block, [(6 * 10**6, 4)]) == {(0, 0): [6, 3]}
-    with pytest.raises(TooLarge, match=r"got 4, the most are 4 for key \(4,\) in window \[1969-12-31T23:59:57"):
-        found(shape, block, [(6 * 10**6, 4), (7 * 10**6, 4)])
+    everything = np.full(len(block.names), -(10**9))
+    for since in (None, everything):
+        with pytest.raises(TooLarge, match=r"got 4, the most are 4 for key \(4,\) in window \[1969-12-31T23:59:57"):
+            found(shape, block, [(6 * 10**6, 4), (7 * 10**6, 4)], since=since)
 
 
 def test_numbers_that_leave_int64_on_the_way_but_not_in_a_window():
