@@ -53,8 +53,8 @@ class Target:
     @property
     def declared(self) -> str:
         """The column in a `CREATE TABLE` of PostgreSQL."""
-        kind = self.kind.simpleString().removeprefix("array<").rstrip(">")
-        return f"{_in_quotes(self.name)} {_TYPES.get(kind, kind)}{'[]' * self.kind.simpleString().count('array<')}"
+        *arrays, kind = self.kind.simpleString().rstrip(">").split("array<")
+        return f"{_in_quotes(self.name)} {_TYPES.get(kind, kind)}{'[]' * len(arrays)}"
 
     @property
     def column(self) -> Column:
