@@ -97,6 +97,7 @@ class Needs:
     marks: bool  # the windows of the new records
     newest: bool  # the newest record of each key
     emitted: bool  # the emitted rows, which later firings replace
+    counts: bool  # the records of each pair of a key and a window since it fired
     folds_late: bool  # late rows join their slices before these leave the trees: no firing has read them before
 
     @classmethod
@@ -109,6 +110,7 @@ class Needs:
             marks=bool(asks - {CLOSING, CHANGED, EMPTY}),
             newest=NEWEST in asks,
             emitted=not fires_once and PURGED not in asks,  # a firing that purges is never replaced
+            counts=PAIRS in asks,
             folds_late=CLOSING in asks and LATE not in asks,
         )
 

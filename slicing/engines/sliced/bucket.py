@@ -51,7 +51,7 @@ from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, RefusedRows
 from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import PAIRS, STORED, MicroBatchTime, Trigger
+from slicing.triggers.trigger import STORED, MicroBatchTime, Trigger
 from slicing.windows.time.slices import FOREVER
 
 _TREE_OF = {TWO_LAYER: "two_layer", THREE_LAYER: "three_layer", RUNNING: RUNNING}
@@ -168,7 +168,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         """Take the new rows of open windows, while the pages have older rows only."""
         self.new = new
         self.slices.remember()
-        self._counts_anew = self._recounted() if PAIRS in self.trigger.asks else None
+        self._counts_anew = self._recounted() if self.slices.needs.counts else None
 
     # Called by lookups.
 
