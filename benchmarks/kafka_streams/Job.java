@@ -22,6 +22,7 @@ import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
@@ -30,23 +31,29 @@ import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * Counts and sums the records of a topic in windows, from its beginning to the records of key -1 that end it.
  *
  * <p>{@code Job ADDRESS TOPIC SIZE ADVANCE EMIT FOLDER RUNS}, in milliseconds; an advance of 0 means windows that slide
- * by KIP-450, EMIT is one of suppress, limit, close and update. Of RUNS runs all but the last write their rows into
+ * by KIP-450, one of -1 sessions with the gap SIZE. EMIT is one of suppress, limit, close and update. Of RUNS runs all but the last write their rows into
  * FOLDER/rows; the last drops them and is timed, unless it is the only one. Prints what that took, as JSON.
  */
 public final class Job {
     static final Duration GRACE = Duration.ofSeconds(5);
     static final Duration LIMIT = Duration.ofSeconds(10);
+    static final long SESSION = -1;
 
     /** Records so far and their sum. */
     record Partial(long records, long total) {
         Partial with(String value) {
             return new Partial(records + 1, total + Long.parseLong(value));
+        }
+
+        Partial and(Partial other) {
+            return new Partial(records + other.records, total + other.total);
         }
     }
 
@@ -122,10 +129,25 @@ public final class Job {
                 (System.nanoTime() - start) / 1e9, (machine.getProcessCpuTime() - processor) / 1e9, count[0], dropped);
     }
 
+    private KTable<Windowed<String>, Partial> sessions(KGroupedStream<String, String> grouped, EmitStrategy strategy) {
+        Materialized<String, Partial, SessionStore<Bytes, byte[]>> stored =
+                Materialized.<String, Partial, SessionStore<Bytes, byte[]>>as("windows").withKeySerde(Serdes.String()).withValueSerde(PARTIALS);
+        return grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(size), GRACE))
+                .emitStrategy(strategy)
+                .aggregate(
+                        () -> new Partial(0, 0),
+                        (key, value, partial) -> partial.with(value),
+                        (key, left, right) -> left.and(right),
+                        stored);
+    }
+
     private KTable<Windowed<String>, Partial> windowed(KGroupedStream<String, String> grouped) {
         Materialized<String, Partial, WindowStore<Bytes, byte[]>> stored =
                 Materialized.<String, Partial, WindowStore<Bytes, byte[]>>as("windows").withKeySerde(Serdes.String()).withValueSerde(PARTIALS);
         EmitStrategy strategy = emit.equals("close") ? EmitStrategy.onWindowClose() : EmitStrategy.onWindowUpdate();
+        if (advance == SESSION) {
+            return sessions(grouped, strategy);
+        }
         if (advance == 0) {
             SlidingWindows sliding = SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(size), GRACE);
             return grouped.windowedBy(sliding)

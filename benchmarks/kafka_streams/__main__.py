@@ -28,15 +28,19 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.baselines.ours import Ours, OurSliding
+from benchmarks.baselines.ours import Ours, OurSessions, OurSliding
 from benchmarks.baselines.query import Query
 from benchmarks.comparisons.comparison import PROCESSOR, Comparison
 from benchmarks.kafka_streams import streams
+from benchmarks.nexmark.lines import MILLIONS
+from benchmarks.nexmark.workload import bids
 from benchmarks.report import page, results
 from benchmarks.running.processes import processor_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.session import add_jars, session, stop
 from benchmarks.running.side import DELAY
+from benchmarks.theodolite.lines import DAYS
+from benchmarks.theodolite.workload import by_hour
 from benchmarks.workloads.inputs import DAY, DENSE, HOUR, MINUTE, TEN_SECONDS
 from benchmarks.workloads.rows import difference
 from benchmarks.workloads.workload import Workload, scratch
@@ -48,6 +52,9 @@ from slicing import early, on_update
 HOURS = replace(DAY, name="day's first 2 M records", batches=2)
 PART = HOURS.cut(0.04)
 MILLION = replace(DAY, name="day's first million", records=500_000, seconds=4_320, batches=2)
+SOME = replace(MILLIONS, batches=20)
+BIDS, BIDDERS = bids(SOME, "auction"), bids(SOME, "bidder")
+BY_HOUR = by_hour(DAYS)
 VERSION = "kafka-streams 4.3.0"
 UPDATES = Ours(emission=on_update())
 LIMITED = Ours(emission=early(after="10 seconds", by="event", final=False))
@@ -81,7 +88,7 @@ class KafkaStreams:
                 ours = replace(ours, note=f"on the part {1e6 * small.processor / small.records:.1f} us per record")
             differs = None
             if not baseline.stopped:
-                found, theirs = _last(session().read.parquet(str(written))), _theirs(self.advance, folder)
+                found, theirs = _last(session().read.parquet(str(written))), _theirs(self.size, self.advance, folder)
                 differs = difference(found, theirs)
                 ours = replace(ours, rows=found.count())
         comparison = Comparison(
@@ -138,6 +145,22 @@ COMPARISONS = (
         "KafkaStreamsTumblingUpdate", "day, tumbling (R = 1), on update / Kafka Streams",
         UPDATES, HOURS, HOURS, MINUTE, MINUTE, "update",
     ),
+    KafkaStreams(
+        "KafkaStreamsNexmarkHour", "Nexmark q5's counts, 60 minutes by 1 minute / Kafka Streams, suppressed, on a 20th",
+        Ours(), BIDS, BIDS.cut(0.05), HOUR, MINUTE, "suppress", goal=20,
+    ),
+    KafkaStreams(
+        "KafkaStreamsNexmark", "Nexmark q5's counts, 10 seconds by 2 seconds / Kafka Streams, suppressed, on a 5th",
+        Ours(), BIDS, BIDS.cut(0.2), TEN_SECONDS, "2 seconds", "suppress",
+    ),
+    KafkaStreams(
+        "KafkaStreamsNexmarkSessions", "Nexmark q11 / Kafka Streams, suppressed, on a 5th",
+        OurSessions(), BIDDERS, BIDDERS.cut(0.2), TEN_SECONDS, streams.SESSION, "suppress",
+    ),
+    KafkaStreams(
+        "KafkaStreamsTheodolite", "Theodolite UC3's count and sum / Kafka Streams, suppressed, on a 20th",
+        Ours(), BY_HOUR, BY_HOUR.cut(0.05), "30 days", "1 day", "suppress", goal=20,
+    ),
 )  # fmt: skip
 
 
@@ -171,7 +194,9 @@ def _records(server: Broker, topic: str, workload: Workload) -> DataFrame:
     return records.select(key.alias("key"), F.col("timestamp").alias("ts"), value.alias("v")).withWatermark("ts", DELAY)
 
 
-def _theirs(advance: str, folder: Path) -> DataFrame:
+def _theirs(size: str, advance: str, folder: Path) -> DataFrame:
+    if advance == streams.SESSION:
+        return streams.session_rows(folder, size)
     return streams.rows(folder) if advance else streams.left_rows(folder, "part")
 
 

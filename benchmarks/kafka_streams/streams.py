@@ -19,6 +19,7 @@ from slicing.windows.time.durations import microseconds
 PROJECT = Path(__file__).parent
 HEAP = "-Xmx6g"
 LIMIT_SECONDS = 600.0
+SESSION = "session"
 
 
 def feed(workload: Workload, size: str, broker: Broker, folder: Path, topic: str) -> None:
@@ -31,8 +32,12 @@ def feed(workload: Workload, size: str, broker: Broker, folder: Path, topic: str
 
 
 def run(workload: Workload, size: str, advance: str, emit: str, broker: Broker, folder: Path, topic: str) -> Run:
-    """Return Kafka's timed run; the rows of its other run are in `folder`. Advance "" means KIP-450 sliding windows."""
-    window = [str(milliseconds(each) if each else 0) for each in (size, advance)]
+    """Return Kafka's timed run; the rows of its other run are in `folder`.
+
+    Advance "" means KIP-450 sliding windows, and SESSION means sessions whose gap is `size`.
+    """
+    step = {"": 0, SESSION: -1}
+    window = [str(milliseconds(size)), str(step[advance] if advance in step else milliseconds(advance))]
     try:
         said = json.loads(_java("Job", broker.address, topic, *window, emit, str(folder), "2").splitlines()[-1])
     except subprocess.TimeoutExpired:
@@ -50,6 +55,12 @@ def rows(folder: Path) -> DataFrame:
     written = session().read.schema(schema).csv(f"{folder}/rows").where("key >= 0")
     last = written.groupBy("key", "start", "end").agg(F.max("records").alias("records"), F.max("total").alias("total"))
     return last.select("key", _window("start", "end"), "records", "total")
+
+
+def session_rows(folder: Path, gap: str) -> DataFrame:
+    """Return the sessions. Kafka's end with their last record; ours end a gap later."""
+    end = (F.col("window.end") + F.expr(f"interval {gap}")).alias("end")
+    return rows(folder).withColumn("window", F.struct("window.start", end))
 
 
 def left_rows(folder: Path, topic: str) -> DataFrame:

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from benchmarks.public.query import FlinkQuery, PublicQuery
 from benchmarks.public.sql import hopping_starts
 from benchmarks.theodolite.statistics import KINDS, of_ours, of_spark, of_sql
+from benchmarks.theodolite.workload import ZONE
 from slicing import Emission, group_by, hopping, on_update
 from slicing.triggers.emission import ON_CLOSE
 
-ZONE = "Europe/Paris"
 KEYS = "identifier", "hour"
 
 

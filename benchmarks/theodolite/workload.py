@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.public.steady import reports
 from benchmarks.workloads.workload import Workload
 
 SCHEMA = "identifier string, ts timestamp, valueInW double"
 WATTS = 1_000.0
+ZONE = "Europe/Paris"
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,28 @@ class Measurements(Workload):
         )
 
 
+@dataclass(frozen=True)
+class ByHour(Measurements):
+    """Whole watts by sensor and hour of day, which are one number, as `key`, `ts`, `v`."""
+
+    @property
+    def schema(self) -> str:
+        """The schema as DDL for Spark."""
+        return "key bigint, ts timestamp, v bigint"
+
+    def _table(self, random: np.random.Generator, low: int, high: int) -> pa.Table:
+        found = super()._table(random, low, high)
+        sensors = pc.utf8_slice_codeunits(found["identifier"], len("sensor_")).cast(pa.int64())
+        hours = pc.hour(found["ts"].cast(pa.timestamp("us", ZONE)))
+        watts = pc.floor(found["valueInW"]).cast(pa.int64())
+        return pa.table({"key": pc.add(pc.multiply(sensors, 24), hours), "ts": found["ts"], "v": watts})
+
+
 def measurements(name: str, sensors: int, period: float, seconds: float, batches: int) -> Measurements:
     """Return micro-batches of `seconds` of event time, in which each sensor reports every `period` seconds."""
     return Measurements(name, round(sensors * seconds / period), sensors, seconds, batches)
+
+
+def by_hour(of: Measurements) -> ByHour:
+    """Return the measurements of a workload by sensor and hour of day."""
+    return ByHour(f"{of.name} by hour", of.records, of.keys, of.seconds, of.batches)

@@ -169,3 +169,14 @@ def test_files_are_the_events_in_their_order(tmp_path, monkeypatch, events):
     assert pc.sum(both["event_type"]) == pc.sum(events["event_type"].slice(1_000, 1_000))
     cut = written.cut(0.1)
     assert (cut.records, cut.seconds, cut.rate) == (100, 0.1, 1_000)
+
+
+@pytest.mark.parametrize("by", ["auction", "bidder"])
+def test_bids_alone_are_those_of_the_events(tmp_path, monkeypatch, events, by):
+    monkeypatch.setattr(workloads, "FOLDER", tmp_path)
+    found = nexmark.bids(nexmark.events("few", 1_000, 3), by)
+    both = pa.concat_tables([pq.read_table(file) for file in found.files()])
+    assert len(both) == found.total == 3 * 920
+    bids = events.slice(0, 3_000).filter(pc.equal(events.slice(0, 3_000)["event_type"], BID))["bid"].to_pylist()
+    expected = sorted((bid[by], bid["dateTime"], bid["price"]) for bid in bids)
+    assert sorted(zip(*(both[name].to_pylist() for name in ("key", "ts", "v")), strict=True)) == expected

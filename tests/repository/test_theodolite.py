@@ -1,5 +1,7 @@
 """Theodolite's measurements have their shape, and its use cases DuckDB's rows, ours and Spark's."""
 
+from zoneinfo import ZoneInfo
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +14,7 @@ from benchmarks.public.line import Line
 from benchmarks.running import written
 from benchmarks.theodolite.uc2 import UC2
 from benchmarks.theodolite.uc3 import UC3, UPDATED
-from benchmarks.theodolite.workload import measurements
+from benchmarks.theodolite.workload import by_hour, measurements
 from benchmarks.workloads import workload as workloads
 from benchmarks.workloads.rows import difference
 
@@ -33,6 +35,16 @@ def test_each_sensor_reports_once_in_its_time(monkeypatch, tmp_path):
     assert names == names[:40] * (8 * 12)
     assert len(set(names[:40])) == 40
     assert len(set(records["valueInW"].to_pylist())) == DAYS.total
+
+
+def test_a_key_is_a_sensor_and_its_hour_of_day(monkeypatch, tmp_path):
+    monkeypatch.setattr(workloads, "FOLDER", tmp_path)
+    texts, numbers = (pa.concat_tables(map(pq.read_table, of.files())) for of in (DAYS, by_hour(DAYS)))
+    hours = [time.astimezone(ZoneInfo("Europe/Paris")).hour for time in texts["ts"].to_pylist()]
+    sensors = [int(name.removeprefix("sensor_")) for name in texts["identifier"].to_pylist()]
+    assert numbers["ts"] == texts["ts"]
+    assert numbers["key"].to_pylist() == [24 * sensor + hour for sensor, hour in zip(sensors, hours, strict=True)]
+    assert numbers["v"].to_pylist() == [int(watts) for watts in texts["valueInW"].to_pylist()]
 
 
 def test_bounded_rows_are_duckdbs(benchmarks_in_session):
