@@ -5,7 +5,7 @@ A single condition that needs no record counts chooses from the dirty set, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -164,7 +164,7 @@ class Early(Trigger):
         if self.final or not (self._reports_all or any(each.by_record for each in self.conditions)):
             return
         everything = self._reports_all or any(each.without_news for each in self.conditions)
-        for some in engine.closing_pairs(self.remembered, everything):
+        for some in self._known(engine, engine.closing_pairs(self.remembered, everything)):
             yield from self._firings(some, self._fires_closing(some, at), at)
 
     def _fires_closing(self, some: Candidates, at: MicroBatchTime) -> Array:
@@ -200,10 +200,10 @@ class Early(Trigger):
         pairs = self._pairs(engine)
         passed = [each.passes(at) for each in self.conditions]
         if self.buffer is not None:
-            yield from self._bounded(self.buffer, engine, list(self._candidates(engine, pairs, True)), passed, at)
+            yield from self._bounded(self.buffer, engine, list(self._known(engine, pairs.candidates(True))), passed, at)
             return
         everything = engine.has_new_trigger or any(passed) or any(each.wakes(pairs, at) for each in self.conditions)
-        for some in self._candidates(engine, pairs, everything):
+        for some in self._known(engine, pairs.candidates(everything)):
             yield from self._apply(self._decide(some, passed, at), at)
 
     def _bounded(
@@ -220,12 +220,12 @@ class Early(Trigger):
     def _pairs(self, engine: Engine) -> OpenPairs:
         return engine.pairs(self.remembered, any(each.counts_keys for each in self.conditions))
 
-    def _candidates(self, engine: Engine, pairs: OpenPairs, everything: bool) -> Iterator[Candidates]:
-        """Yield the pairs with new records, or all pairs; those that another trigger did not remember are counted.
+    def _known(self, engine: Engine, pairs: Iterable[Candidates]) -> Iterator[Candidates]:
+        """Yield pairs, of which those that another trigger did not remember are counted.
 
         Otherwise they would fire without a new record, a second time if that trigger fired them.
         """
-        for some in pairs.candidates(everything):
+        for some in pairs:
             memory = some.memory
             if memory is not None and engine.has_new_trigger:
                 unknown = (memory.since == NEVER) & (memory.counted == 0) & (memory.fired == 0)

@@ -187,7 +187,8 @@ def early(
     On a live checkpoint `early` continues the counts and waiting times of another `early` with the same meaning. Else a
     condition begins anew: `every` at its next multiple after the last micro-batch; `after` of the other time with the
     first micro-batch; another column of `delta` with the next record. After another trigger, and after `every` or
-    `records` alone, a window waits from its next record on; with `final=False` it is not emitted without one.
+    `records` alone, all records of an open window count: it has fired at each multiple of `records`, and waits from the
+    change on. A session has fired at none if `records` is alone, and by the eager plan only later records count.
 
     `early(final=True)` alone fires when windows close, as `on_close()` does. On bounded input it also fires the last
     count window of each key if it is not full, as does every `early` with `final`.

@@ -151,6 +151,7 @@ class Conditions(Pairs):
         self.compared, self.newest = {}, {}  # by pair, the value that others are compared with, and the newest one
         self.before, self.there = set(), set()  # the open pairs of the micro-batch before, and of this one
         self.of_key, self.last = Counter(), None  # records of each key since counting began; the last micro-batch
+        self.begins, self.counts = True, True  # whether this is the first micro-batch, and counts older records
 
     def change(self, trigger):
         """Go on under other conditions that know firings, too: what is of another time or column begins anew."""
@@ -178,7 +179,7 @@ class Conditions(Pairs):
         return any(due) or (any(each.outlasts for each in conditions) and bool(window.fresh))
 
     def chosen(self, pairs, batch):
-        self.batch, self.before, self.there = batch, self.there, {*pairs}
+        self.batch, self.before, self.there, self.begins = batch, self.there, {*pairs}, self.last is None
         self.of_key = Counter({key: count for key, count in self.of_key.items() if key in batch.there})
         self.of_key.update(batch.new.values())
         self.has_passed = any(self.passes(each) for each in self.trigger.conditions if isinstance(each, ByInterval))
@@ -196,7 +197,20 @@ class Conditions(Pairs):
         known = [self.known.setdefault(self.mark(pair, record), Known(self.batch.now)) for record in records]
         for each in known:
             each.came = self.batch.now if each.came is None else each.came
-        return Window(pair, records, known)
+        window = Window(pair, records, known)
+        if self.begins:
+            self.begin(window)
+        return window
+
+    def begin(self, window):
+        """Begin with a window of which another trigger has counted no record: it has fired at the last multiple."""
+        there = self.merges or window.pair.place in self.parts[window.pair.part].before.get(window.pair.key, ())
+        both = zip(window.records, window.known, strict=True)
+        older = [each for record, each in both if there and record.number not in self.batch.new]
+        counts = [each.count for each in self.trigger.conditions if isinstance(each, ByRecords)]
+        for at, each in enumerate(older):
+            each.is_older, each.fired = True, not self.counts
+            each.counted = not self.counts or any(at < len(older) // count * count for count in counts)
 
     def fires_again(self, due):
         """Whether a window fires without a record that no firing had."""
@@ -212,7 +226,7 @@ class Conditions(Pairs):
         if condition.by == CLOCK:
             last, now = (1000 * (each or self.batch).now for each in (self.last, self.batch))
         else:
-            last, now = (max(0, each.watermark - 1) if each else 0 for each in (self.last, self.batch))
+            last, now = (max(0, watermark - 1) for watermark in (self.batch.passed, self.batch.watermark))
         return now // condition.microseconds > last // condition.microseconds
 
     @true_of(ByRecords)

@@ -427,13 +427,15 @@ class Call:
         of = getattr(self.trigger, "of", self.trigger)  # a trigger of a user's own is that of one of ours
         return DUE[type(of)](of) if self.trigger.asks & {WAITING, PAIRS} else None
 
-    def change(self, trigger):
-        """Go on under another trigger."""
+    def change(self, trigger, counts=True):
+        """Go on under another trigger; whether it counts the records of windows that no trigger has counted."""
         due = self.__dict__.pop("due", None)
         if isinstance(due, Conditions) and due.trigger.remembers and isinstance(trigger, Early) and trigger.remembers:
             due.change(trigger)
             self.due = due
         self.trigger = trigger
+        if isinstance(self.due, Conditions) and self.due is not due:
+            self.due.counts = counts
         for part in self.parts:
             part.change(trigger)
 

@@ -311,10 +311,10 @@ class Scenario:
                 vars(self).update(before)
                 raise
             if str(trigger) != str(before["trigger"]):
-                self.call.change(trigger)
+                self.call.change(trigger, self.content != RECORDS)
             self.call.adapt(self.kind, self.grace, first)
         else:
-            self.call.change(trigger)
+            self.call.change(trigger, self.content != RECORDS)  # records are not stored by slices
 
     def known(self, records, watermark=0, now=0):
         """What a micro-batch has to emit, by (kind, key, part, start, end); the stores may have it already."""

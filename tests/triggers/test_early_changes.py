@@ -4,6 +4,7 @@ import random
 
 import pytest
 from oracle import seeds
+from scenarios.kind import PARTIALS, RECORDS
 from scenarios.kinds import KINDS
 from scenarios.kinds.several import side_by_side
 from scenarios.scenario import END, Process, Scenario
@@ -12,7 +13,8 @@ from scenarios.streams import stream
 from slicing.stages.local_runner import _Run
 from slicing.state.format.header import Header
 from slicing.triggers.buffer import buffer
-from slicing.triggers.emission import early, on_close
+from slicing.triggers.emission import early, on_change, on_close, on_update
+from slicing.windows.session import session
 from slicing.windows.window import tumbling
 
 MINUTE = 60_000_000
@@ -20,14 +22,17 @@ START = 1_700_006_400_000_000
 """A whole hour. It is a time of records and of clocks."""
 
 
+TUMBLING = tumbling("2 hours")
+
+
 class Changing:
     """The only window of two hours, micro-batch by micro-batch: times are minutes after its start."""
 
-    def __init__(self, trigger, by_clock=False):
-        self.run, self.number, self.by_clock = _Run(tumbling("2 hours"), trigger, 0), 0, by_clock
+    def __init__(self, trigger, by_clock=False, window=TUMBLING):
+        self.run, self.number, self.by_clock, self.window = _Run(window, trigger, 0), 0, by_clock, window
 
     def change(self, trigger):
-        store, self.run = self.run.store, _Run(tumbling("2 hours"), trigger, 0)
+        store, self.run = self.run.store, _Run(self.window, trigger, 0)
         self.run.store = store
 
     def step(self, now, *records):
@@ -89,18 +94,26 @@ def test_windows_wait_for_a_delay_by_event_time_from_the_watermark_of_the_change
     assert one.step(27) == [1]
 
 
-def test_a_window_waits_from_its_next_record_on_after_a_trigger_that_does_not_count():
-    one = Changing(on_close())
+@pytest.mark.parametrize("before", [on_close(), early(records=9), early(every="5 hours", by="event")], ids=str)
+def test_a_window_waits_from_the_change_on_after_a_trigger_that_does_not_count(before):
+    one = Changing(before)
     assert one.step(0) == []
     assert one.step(10, 10) == []
     one.change(early(after="15 minutes", by="event"))
-    assert [one.step(now, *records) for now, *records in ((12,), (30,), (31, 40), (54,), (55,))] == [
-        [],
-        [],
-        [],
-        [],
-        [2],
-    ]
+    rows = [one.step(now, *records) for now, *records in ((12,), (26,), (27,), (31, 40), (54,), (55,))]
+    assert rows == [[], [], [1], [], [], [2]]
+
+
+@pytest.mark.parametrize(
+    ("window", "rows"), [(TUMBLING, [[], [6]]), (session("2 hours"), [[5], [0, 6]])], ids=["", "sessions"]
+)
+def test_records_from_before_the_change_count(window, rows):
+    """Windows have fired at their multiples; of sessions, remembered one by one, they are due. 0: one is withdrawn."""
+    one = Changing(on_close(), window=window)
+    assert one.step(0) == []
+    assert one.step(1, 10, 11, 12, 13) == []
+    one.change(early(records=3, per="window"))
+    assert [one.step(2, 14), one.step(3, 15)] == rows
 
 
 @pytest.mark.parametrize("more", [{}, {"buffer": buffer(records=100)}], ids=["", "with a buffer"])
@@ -209,3 +222,47 @@ def test_conditions_change_at_any_micro_batch(name, final, seed):
         if seen > 5:
             break
     assert seen > 5
+
+
+NOT_COUNTING = on_close(), on_change(), on_update(), early(records=4)
+COUNTING = {
+    "count": {"records": 3, "per": "window"},
+    "count, not final": {"records": 3, "per": "window", "final": False},
+    "count, delay": {"records": 3, "per": "window", "after": "20 milliseconds", "by": "event"},
+    "count, tick": {"records": 3, "per": "window", "every": "9 milliseconds", "by": "event"},
+    "count of keys, tick": {"records": 5, "per": "key", "every": "9 milliseconds", "by": "event"},
+    "count, delay, not final": {
+        "records": 3,
+        "per": "window",
+        "after": "5 milliseconds",
+        "by": "event",
+        "final": False,
+    },
+}
+COUNTED = {name: (of, PARTIALS) for name, of in OF.items() if name != "sessions"}
+COUNTED |= {"tail": (KINDS["tail"], PARTIALS), "records": (KINDS["cumulating"], RECORDS)}
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.parametrize("trigger", COUNTING)
+@pytest.mark.parametrize("name", COUNTED)
+def test_counting_begins_with_the_records_of_open_windows(name, trigger, seed):
+    """After a trigger that has counted none of them."""
+    rng, counting, seen = random.Random(f"{name} {trigger} {seed}"), early(**COUNTING[trigger]), 0
+    of, content = COUNTED[name]
+    for most in (6, 12, 24, 48):
+        kind = of(rng)
+        others = [each for each in NOT_COUNTING if kind.allows(each)]
+        if not kind.allows(counting):
+            pytest.skip("refused")
+        one = Scenario(kind, rng.choice(others), 0, content, results=("sum", "highest"))
+        one.process = Process(rng, rng.choice(["nothing", "some", "all"]))
+        for records, watermark, now in [*stream(rng, kind, batches=16, most=most), ([], END, END)]:
+            if rng.random() < 0.3:
+                one.change(rng.choice(others) if one.trigger is counting else counting)
+            rows = one.step(records, watermark, now, partitions=rng.choice([1, 2]))
+            seen += one.trigger is counting and any(place[0] == "early" for place in rows)
+        if seen > 2:
+            break
+    assert seen > 2

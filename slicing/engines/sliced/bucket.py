@@ -44,7 +44,7 @@ from slicing.engines.wide_rows import note_lacking
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.coverage import Coverage, first_needed
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, RECENT, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
+from slicing.state.format.list_names import COUNTS, EARLY, RECENT, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
 from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
@@ -301,7 +301,7 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         return RecentSlices(nodes, self.families, self.trigger.empty, self.new)
 
     def _counts(self, held: Mapping[str, Block]) -> Instants:
-        """Return the stored counts. Windows that a live change has added may hold slices from before those."""
+        """Return the stored counts. A live change may need those of other slices, or have no counts."""
         counts = super()._counts(held)
         if self._counts_anew is not None:
             counts.cached = self._counts_anew
@@ -309,8 +309,11 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         return counts
 
     def _recounted(self) -> Block | None:
-        """Return the counts of all stored slices that open windows hold, if a live change has added some of these."""
-        if not self.pages.added or self.coverage.is_merged:
+        """Return the counts of all stored slices that open windows hold, if the stored counts may lack some of these.
+
+        A live change has added windows, or the trigger before has counted no records.
+        """
+        if f"{EARLY} {COUNTS}" in self.head.lists and (not self.pages.added or self.coverage.is_merged):
             return None
         stored = self.slices.stored(self._oldest(), FOREVER)
         return fold(self.shape.select(()), [without_partials(each) for each in stored])
