@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class Reach(IntEnum):
-    """What an option decides. A query that is derived from another one has its options from some line on."""
+    """What an option decides. A query that is derived from another one has its options from some line on.
+
+    A column that an option adds to the output is of OUTPUT: lookups and partials do not have it.
+    """
 
     OUTPUT = 1  # which rows are emitted, when, and how they are assembled
     SLICES = 2  # how long slices of the windows stay in the state

@@ -40,10 +40,10 @@ COLUMN, NUMBERS = "signals", "numbers"
 
 @dataclass(frozen=True)
 class Signalled:
-    """The first stage `of` a plan, which also shuffles the signals `names`. For `when` it reads an additional column.
+    """The first stage `of` a plan, which also shuffles the signals `names`. It reads one more column for each signal.
 
-    With `has_times` it reads one more column, with the event times of records, if the times of rows are others. For
-    `number` it reads one more column, and shuffles the values of all records, in their order.
+    `first` has its column, the event times of records, only with `has_times`, if the times of rows are others. Of
+    `number` the values of all records are shuffled, in their order.
     """
 
     of: PreAggregate | ShuffleRecords
