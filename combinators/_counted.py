@@ -8,6 +8,7 @@ from typing import Any
 
 from combinators._common import ANY_NESTED, Array, constant, require
 from combinators._items import Items
+from combinators._runs import counts_of_runs
 from combinators._tables import Joined, Layout, Limit, Measure, Tables, parted
 from slicing.aggregates.aggregate import Aggregate, Bound, Gathered
 from slicing.aggregates.fields import INTERVAL
@@ -67,6 +68,7 @@ def _counted(
         view="limbs",
         meanings=(joined.meaning,),
         growth=joined.layout.growth("different value", limit.most),
+        partials_of_runs=partial(counts_of_runs, joined.layout),
         results_of_runs=of_runs and partial(of_runs, joined.layout, limit),
     )
 

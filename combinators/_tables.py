@@ -46,11 +46,8 @@ class Tables:
         """Return the rows of each table sorted, with equal rows merged and without counts of zero."""
         if not len(self.cells):
             return self
-        order = _order(self.cells, self.count, self.numbers)
-        tables = self.take(order)
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in (tables.cells, *tables.numbers)])
-        heads = np.flatnonzero(new)
+        order, is_first = sorted_rows(self.cells, self.count, self.numbers)
+        tables, heads = self.take(order), np.flatnonzero(is_first)
         counts = np.add.reduceat(tables.counts, heads)
         kept = counts != 0
         return replace(tables.take(heads[kept]), counts=counts[kept])
@@ -80,16 +77,24 @@ class Layout:
 
     def growth(self, thing: str, most: int | None) -> Growth:
         """Return the size of a table with one row per `thing`."""
-        return Growth(8 * (self.width + 1), thing, most, self.varied)
+        return Growth(self._row, thing, most, self.varied)
 
     def read(self, partials: Array) -> Tables:
         """Return the tables of some partials, in order."""
-        items = partials.ravel().tolist()
-        row = 8 * (self.width + 1)
         if self.varied:
-            return self._read_varied(items, row)
-        sizes = np.fromiter(map(len, items), np.int64, len(items)) // row
-        return self._tables(len(items), sizes, _matrix(items, self.width + 1))
+            return self._read_varied(partials)
+        return self._tables(self.sizes(partials), _matrix(partials.ravel().tolist(), self.width + 1))
+
+    def sizes(self, partials: Array) -> Array:
+        """Return the number of rows of each table."""
+        items = partials.ravel().tolist()
+        if self.varied:
+            return np.frombuffer(b"".join([item[:8] or bytes(8) for item in items]), "<i8").astype(np.int64)
+        return np.fromiter(map(len, items), np.int64, len(items)) // self._row
+
+    @property
+    def _row(self) -> int:
+        return 8 * (self.width + 1)
 
     def joined(self, a: Array, b: Array, sign: int) -> Tables:
         """Return the rows of both tables of each pair, not folded; the counts of `b` are multiplied by `sign`."""
@@ -104,19 +109,19 @@ class Layout:
         if tables.texts is not None:
             return self._write_varied(tables, tables.texts, starts)
         data = np.column_stack([*tables.numbers, tables.counts]).astype("<i8", copy=False).tobytes()
-        return _cut(data, starts * (8 * (self.width + 1)))
+        return _cut(data, starts * self._row)
 
-    def _tables(self, count: int, sizes: Array, matrix: Array, texts: pa.Array | None = None) -> Tables:
+    def _tables(self, sizes: Array, matrix: Array, texts: pa.Array | None = None) -> Tables:
         columns = [np.ascontiguousarray(column) for column in matrix.T]
+        count = len(sizes)
         return Tables(count, np.repeat(np.arange(count), sizes), tuple(columns[:-1]), columns[-1], texts)
 
-    def _read_varied(self, items: list[bytes], row: int) -> Tables:
-        heads = [item[:8] or bytes(8) for item in items]
-        sizes = np.frombuffer(b"".join(heads), "<i8").astype(np.int64)
-        ends = (8 + sizes * row).tolist()
+    def _read_varied(self, partials: Array) -> Tables:
+        items, sizes = partials.ravel().tolist(), self.sizes(partials)
+        ends = (8 + sizes * self._row).tolist()
         matrix = _matrix([item[8:end] for item, end in zip(items, ends, strict=True)], self.width + 1)
         data = b"".join([item[end:] for item, end in zip(items, ends, strict=True)])
-        tables = self._tables(len(items), sizes, matrix)
+        tables = self._tables(sizes, matrix)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(tables.numbers[-1])])
         buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data)]
         ranks, texts = ranked(pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers))
@@ -127,7 +132,7 @@ class Layout:
         offsets = np.frombuffer(taken.buffers()[1], np.int64, len(taken) + 1, 8 * taken.offset)
         data = taken.buffers()[2].to_pybytes() if taken.buffers()[2] is not None else b""
         matrix = np.column_stack([*tables.numbers[:-1], np.diff(offsets), tables.counts]).astype("<i8", copy=False)
-        heads = _cut(matrix.tobytes(), starts * (8 * (self.width + 1))).tolist()
+        heads = _cut(matrix.tobytes(), starts * self._row).tolist()
         tails = _cut(data, offsets[starts]).tolist()
         sizes = np.diff(starts).tolist()
         parts = zip(sizes, heads, tails, strict=True)
@@ -219,6 +224,14 @@ def _numbered(items: Items, value: Any) -> tuple[tuple[Array, ...], pa.Array | N
         return items.numbers(value), None
     ranks, texts = items.texts(value)
     return (ranks,), texts
+
+
+def sorted_rows(cells: Array, count: int, numbers: tuple[Array, ...]) -> tuple[Array, Array]:
+    """Return the order of rows by cell, of `count`, then by numbers; and in that order, which differ from the last."""
+    order = _order(cells, count, numbers)
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.logical_or.reduce([column[order[1:]] != column[order[:-1]] for column in (cells, *numbers)])
+    return order, new
 
 
 def _order(cells: Array, count: int, numbers: tuple[Array, ...]) -> Array:

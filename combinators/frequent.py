@@ -18,6 +18,7 @@ from combinators._common import AS_NUMBER, ATOMIC, NUMBERS, Array, constant, req
 from combinators._counted import checked_limit, counted
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
+from combinators._runs import counts_of_runs
 from combinators._tables import Layout, Limit, Tables, lists, tabled
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
 from slicing.errors import InvalidValue, excerpt
@@ -25,6 +26,8 @@ from slicing.errors import InvalidValue, excerpt
 _ATOMIC = "Choose or compute an atomic column first."
 _MOST_EDGES = 10_000
 _MOST_VALUES = 1_000_000
+_TOLD = 63
+"""Counts up to this one are told apart without a sort."""
 
 
 def mode(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
@@ -126,16 +129,31 @@ def _by_count(tables: Tables) -> tuple[Array, Array]:
     return first + packed % width, place
 
 
+def _frequent(k: int, tables: Tables) -> Tables:
+    """Return the rows of large tables that may be among the first `k` by count, so that fewer are sorted."""
+    if len(tables.cells) <= tables.count * (_TOLD + 1):
+        return tables
+    told = np.minimum(tables.counts, _TOLD)
+    rows = np.bincount(tables.cells * (_TOLD + 1) + told, minlength=tables.count * (_TOLD + 1))
+    at_least = np.cumsum(rows.reshape(tables.count, -1)[:, ::-1], axis=1) >= k
+    least = _TOLD - np.argmax(at_least, axis=1)
+    least[~at_least[:, -1]] = 0
+    return tables.take(np.flatnonzero(told >= least[tables.cells]))
+
+
 def _most_frequent(items: Items, tables: Tables) -> Array:
+    is_empty = tables.sizes() == 0
+    tables = _frequent(1, tables)
     order, place = _by_count(tables)
     heads = tables.take(order[place == 0])
     values = items.values(heads.numbers, heads.texts)
     found = np.zeros(tables.count, values.dtype)
     found[heads.cells] = values
-    return shown(found, tables.sizes() == 0)
+    return shown(found, is_empty)
 
 
 def _first(k: int, items: Items, tables: Tables) -> Array:
+    tables = _frequent(k, tables)
     order, place = _by_count(tables)
     top = tables.take(order[place < k])
     return lists([items.values(top.numbers, top.texts), top.counts], top.starts())
@@ -172,6 +190,7 @@ def _near(label: str, k: int, kept: int, kind: str) -> Aggregate:
         approximate=True,
         meanings=(joined.stored_as, f"{joined.stored_as} error"),
         growth=joined.layout.growth("different value", kept),
+        partials_of_runs=joined.of_runs,
     )
 
 
@@ -187,6 +206,11 @@ class Summaries:
         tables = self.layout.joined(a[0], b[0], 1).folded()
         partials, error = self.reduced(tables)
         return partials.reshape(a[0].shape), a[1] + b[1] + error.reshape(a[0].shape)
+
+    def of_runs(self, partials: Array, errors: Array, low: Array, high: Array) -> tuple[Array, Array] | None:
+        """Return `Aggregate.partials_of_runs`: of exact counts, and if no run has more values than are kept."""
+        found = None if errors.any() else counts_of_runs(self.layout, partials, low, high, self.kept)
+        return None if found is None else (found, np.zeros(len(found), np.int64))
 
     def reduced(self, tables: Tables) -> tuple[Array, Array]:
         """Return tables of their most frequent values, with the first omitted count subtracted, and that count."""
@@ -206,7 +230,7 @@ def _summarised(joined: Summaries, items: Items, starts: Array, value: Any) -> t
 
 def _nearest(k: int, items: Items, layout: Layout, acc: Any) -> Array:
     partials, error = acc
-    tables = layout.read(partials)
+    tables = _frequent(k, layout.read(partials))
     order, place = _by_count(tables)
     top = tables.take(order[place < k])
     columns = [items.values(top.numbers, top.texts), top.counts, error.ravel()[top.cells]]

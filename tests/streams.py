@@ -230,7 +230,7 @@ class Output:
         for batch, each in self.tables.items():
             for row, start in zip(each.to_pylist(), starts(each), strict=True):
                 place = (batch, *(row[key] for key in keys), start)
-                assert place not in found, "a window goes out once; of sessions add the key 'emission', for `merged` rows"
+                assert place not in found, "a window goes out once; of sessions, by 'emission'"
                 found[place] = row
         return found
 

@@ -136,6 +136,9 @@ class Aggregate:
     agg_many: `agg` of many records of a slice and key in one call: `agg_many(acc, values)`, with an iterable of values,
         or of tuples if there are several columns. It is called where `agg` cannot be traced.
     growth: the size of a partial whose binary field holds many things, for `explain`.
+    partials_of_runs: the partials of runs of partials without combining neighbours, where that is quicker. It is called
+        with the partials of rows by key and time, the first row of each run, and the row after its last. It returns the
+        partial of each run, the same bits as by `combine`, or None if neighbours should be combined.
     results_of_runs: the results of runs of partials without combining them, for `features_at`. It is called with the
         partials of rows by key and time, and returns a function of two arrays: the first row of each run, and the row
         after its last. That returns the result of each run, never null, or None if runs must be combined.
@@ -175,6 +178,7 @@ class Aggregate:
     meanings: tuple[str, ...] = ()
     growth: Growth | None = None
     agg_many: Callable[[Any, Iterable[Any]], Any] | None = None
+    partials_of_runs: Callable[..., Any] | None = None
     results_of_runs: Callable[..., Callable[[Any, Any], Any]] | None = None
 
     def __post_init__(self) -> None:

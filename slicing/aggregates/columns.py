@@ -104,6 +104,11 @@ class ColumnsKernel(Kernel):
     def invert(self, ab: Partials, a: Partials) -> Partials:
         return self._user("invert", self.aggregate.invert, as_given(ab), as_given(a), shape=ab[0].shape)
 
+    def runs(self, partials: Partials, low: Array, high: Array) -> Partials | None:
+        of_runs = self.aggregate.partials_of_runs
+        found = None if of_runs is None else of_runs(*partials, low, high)
+        return found if found is None else list(found) if isinstance(found, tuple) else [found]
+
     def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
         if self.aggregate.lower is None:
             return list(partials)

@@ -61,6 +61,8 @@ class SegmentTree:
         """
         if self.totals is not None:
             return [total[high] - total[low] for total in self.totals]
+        if (found := self.kernel.runs(self.levels[0].columns, low, high)) is not None:
+            return found
         first = self.levels[0].starts[keys]
         out = [column[low] for column in self.levels[0].columns]
         newer = []

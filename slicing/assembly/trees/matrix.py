@@ -107,10 +107,10 @@ def _totals(columns: Partials, spans: Spans, counted: Array, records: Array) -> 
 
 def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: Cells, spans: Spans, at: Array) -> Partials:
     n = cells.family.per_window
-    if tree == "two_layer":
-        return two_layer(kernel, columns, cells, at)
     if (runs := kernel.runs(columns, spans.first, spans.end)) is not None:
         return runs
+    if tree == "two_layer":
+        return two_layer(kernel, columns, cells, at)
     spread = kernel.spread(cells.count)
     for cell, column in zip(spread, columns, strict=True):
         cell[cells.position] = column

@@ -1,0 +1,112 @@
+"""Tables of runs are those of `combine`, bit for bit; frequent values of large tables are those of `Counter`."""
+
+from collections import Counter
+from decimal import Decimal
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import combinators as C
+from combinators import _runs
+from slicing.aggregates.kernels import kernel
+
+KINDS = {"bigint": int, "double": lambda number: number / 4, "string": "value {}".format, "decimal(30,2)": Decimal}
+BOUNDS = {
+    "top_k": lambda: C.top_k("x", 3),
+    "mode": lambda: C.mode("x"),
+    "nearly": lambda: C.top_k("x", 3, exact=False, error=0.02),
+}
+
+
+def rows_of(random, bound, kind, keys, slices, records, values):
+    """A kernel, and the partials of rows by key and slice, which have `records` records each."""
+    own = kernel("r", bound.resolve((kind,)))
+    some = [KINDS[kind](int(number)) for number in random.integers(-values // 2, values // 2, keys * slices * records)]
+    columns, dictionary = own.values([pa.array(some, pa.decimal128(30, 2) if kind.startswith("dec") else None)])
+    assert dictionary is None
+    return own, own.fold(columns, np.arange(0, len(some), records), len(some))
+
+
+def runs_of(random, keys, slices, count):
+    """Runs of each key in any order: of any lengths, some twice, some disjoint, some inside of others."""
+    low = random.integers(0, slices, keys * count)
+    high = low + 1 + random.integers(0, slices - low)
+    at = np.repeat(np.arange(keys) * slices, count)
+    order = random.permutation(len(low))
+    return (low + at)[order], (high + at)[order]
+
+
+def combined(own, columns, low, high):
+    """The partials of runs, combined one by one."""
+    parts = [
+        [[column[row : row + 1] for column in columns] for row in range(*run)] for run in zip(low, high, strict=True)
+    ]
+    found = [reduce(own.combine, run) for run in parts]
+    return [np.concatenate([each[field] for each in found]).tolist() for field in range(len(columns))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_partials_of_runs_are_those_of_combine(monkeypatch, name, kind):
+    monkeypatch.setattr(_runs, "_GROUP", 0)
+    monkeypatch.setattr(_runs, "_ROOM", 500)  # several parts of a group
+    random = np.random.default_rng(len(kind))
+    found = 0
+    for values in (8, 40):
+        own, columns = rows_of(random, BOUNDS[name](), kind, 3, 30, 5, values)
+        low, high = runs_of(random, 3, 30, 20)
+        runs = own.runs(columns, low, high)
+        if runs is not None:
+            found += 1
+            assert [column.tolist() for column in runs] == combined(own, columns, low, high)
+    assert found
+
+
+def test_rows_outside_of_all_runs_do_not_count(monkeypatch):
+    monkeypatch.setattr(_runs, "_GROUP", 0)
+    own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 1, 40, 20, 6)
+    low, high = np.array([25, 5, 6]), np.array([32, 20, 12])
+    runs = own.runs(columns, low, high)
+    assert [column.tolist() for column in runs] == combined(own, columns, low, high)
+
+
+def test_values_that_seldom_occur_again_are_combined(monkeypatch):
+    own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 1, 40, 5, 10**9)
+    low = np.arange(36)
+    assert own.runs(columns, low, low + 4) is None
+    own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 40, 3, 2, 4)
+    low = np.arange(40) * 3  # groups of one run
+    assert own.runs(columns, low, low + 3) is None
+
+
+def test_a_summary_that_omits_values_is_combined(monkeypatch):
+    monkeypatch.setattr(_runs, "_GROUP", 0)
+    low = np.arange(30)
+    for values, known in ((40, True), (60, False)):
+        own, columns = rows_of(np.random.default_rng(0), BOUNDS["nearly"](), "bigint", 1, 40, 40, values)
+        assert (own.runs(columns, low, low + 10) is not None) is known
+
+
+def test_a_summary_that_has_omitted_values_is_combined(monkeypatch):
+    monkeypatch.setattr(_runs, "_GROUP", 0)
+    own, columns = rows_of(np.random.default_rng(0), BOUNDS["nearly"](), "bigint", 1, 40, 40, 40)
+    columns[1][7] = 1
+    assert own.runs(columns, np.arange(30), np.arange(30) + 10) is None
+
+
+@pytest.mark.parametrize("scale", [1, 60, 1_000])
+def test_frequent_values_of_large_tables_are_those_of_counter(scale):
+    random = np.random.default_rng(scale)
+    for k in (1, 4, 200, 400):
+        bound = C.top_k("x", k) if k > 1 else C.mode("x")
+        own = kernel("r", bound.resolve(("bigint",)))
+        tables = [np.repeat(np.arange(300), random.integers(1, 1 + scale, 300)), np.arange(3), np.arange(90) % 80]
+        starts = np.cumsum([0, *map(len, tables)])[:-1]
+        values = np.concatenate(tables)
+        columns, _ = own.values([pa.array(values)])
+        (found,) = own.results_to_arrow(own.fold(columns, starts, len(values)), None)
+        for table, result in zip(tables, found.to_pylist(), strict=True):
+            most = sorted(Counter(table.tolist()).items(), key=lambda each: (-each[1], each[0]))[:k]
+            assert result == (most[0][0] if k == 1 else [{"value": value, "count": count} for value, count in most])
