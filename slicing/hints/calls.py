@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 from typing import Any
@@ -12,6 +13,7 @@ from slicing.errors import InvalidType, shortened
 from slicing.hints.names import closest, keywords_for
 
 Kind = inspect.Parameter
+_RECORDS = re.compile(r"\s*(\d+)\s*(?:row|record|event|element)s?\s*", re.IGNORECASE)
 
 
 class Misfit:
@@ -133,8 +135,9 @@ class _Code(str):
 
 def _windows(call: Misfit) -> str:
     """Return the windows of a size that were meant."""
-    if call.named and {type(value) for value in call.named.values()} == {int}:
-        return f"Write {_form(call, 'counting', call.named)} for windows of records."
+    counts = {name: _count(value) for name, value in call.named.items()}
+    if "size" in counts and {type(value) for value in counts.values()} == {int}:
+        return f"Write {_form(call, 'counting', counts)} for windows of records."
     needed = [each.name for each in call.parameters.values() if each.default is each.empty and each.name != "advance"]
     named, notes = dict.fromkeys(needed, ...) | call.named, []
     if "label" in named:
@@ -157,6 +160,12 @@ def _windows(call: Misfit) -> str:
         if not {"gaps", "tail"} & {*named}:
             forms.insert(0, _form(call, "tumbling", named))
     return " ".join([f"Write {'; or '.join(forms)}.", *notes]) if forms else ""
+
+
+def _count(size: Any) -> Any:
+    """Return the number in "5 rows"; other sizes as they are."""
+    found = _RECORDS.fullmatch(size) if isinstance(size, str) else None
+    return int(found[1]) if found else size
 
 
 def _form(call: Misfit, name: str, named: Mapping[str, Any]) -> str:

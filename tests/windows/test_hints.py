@@ -82,6 +82,12 @@ MEANT = {
     "records in place of durations": (lambda: hopping(5, 1), "Write `counting(5, advance=1)` for windows of records."),
     "a number in place of a duration": (lambda: tumbling(5), "Write `counting(5)` for windows of records."),
     "a number without an advance": (lambda: hopping(5), "Write `counting(5)` for windows of records."),
+    "an advance without a size": (lambda: hopping(advance=1), "Write `hopping(..., advance=1)`."),
+    "rows with an advance": (
+        lambda: hopping("5 rows", "1 row"),
+        "Write `counting(5, advance=1)` for windows of records.",
+    ),
+    "events": (lambda: tumbling("100 Events"), "Write `counting(100)` for windows of records."),
     "rowsBetween": (lambda: GROUPED.rowsBetween, '`.window(counting(5, advance=1), time="ts")`'),
     "rangeBetween": (lambda: GROUPED.rangeBetween, '`.window(sliding("1 hour", right=False), time="ts")`'),
     "orderBy after windows": (
