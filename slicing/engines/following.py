@@ -39,6 +39,11 @@ def last_following(family: Family, slices: Array, lasting: int) -> Array:
     return np.maximum(family.last_window(slices), last)
 
 
+def first_followed(family: Family, window: int, lasting: int) -> int:
+    """Return the first window whose records `window` follows."""
+    return int(family.first_open(family.window_end(window) - lasting - 1, 0))
+
+
 def following(shape: Shape, marks: Block, lasting: int, first: int, until: int) -> Iterator[Windows]:
     """Yield the windows `first` up to `until` without records that follow marks, in parts of bounded size.
 

@@ -167,9 +167,9 @@ def _check_known(query: Query, history: History) -> None:
     first, known = query.support.history_from(history.until, query.options.trigger), history.known_from
     if first is not None and known is not None and first < known:
         raise InvalidValue(
-            f"windows that end after {show_instant(history.until)} begin from {show_instant(first)} on, and the table "
-            f"has the slices of its checkpoint from {show_instant(known)} on: earlier ones were removed. Use windows "
-            "that are not longer than those of the checkpoint, or say a later `until`."
+            f"windows that end after {show_instant(history.until)} need records from {show_instant(first)} on; the "
+            f"table has the slices of its checkpoint from {show_instant(known)} on: earlier ones were removed. Use "
+            "windows that are not longer than those of the checkpoint, a shorter `empty`, or a later `until`."
         )
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER, choose
+from slicing.engines.following import first_followed
 from slicing.engines.wide_rows import NOT_KEPT
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import (
@@ -124,8 +125,10 @@ class WindowSupport:
         return int(family.slice_start(family.first_slice(self.first_window(family, until, trigger))))
 
     def first_window(self, family: Family, until: int, trigger: Trigger) -> int:
-        """Return the first window of a family that ends after `until`, or the one that the trigger compares it with."""
+        """Return the first window of a family that ends after `until`, or one before it that the trigger needs."""
         first = family.first_open(family.placed(until), 0)
+        if trigger.empty:
+            return first_followed(family, first, trigger.empty)
         return emitted_before(family, first, self.window.wide) if trigger.compares else first
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ import pytest
 from golden.every_kind import BEGIN, EMISSIONS, IN_TURNS, SCENARIOS, SECOND, WINDOWS, Line, micro_batches
 from oracle import few
 
-from slicing import early
+from slicing import early, on_close, session
 from slicing.stages import flat
 from slicing.stages.metrics import BEFORE_WARM
 from slicing.stages.not_before import NotBefore
@@ -149,6 +149,28 @@ def test_pairs_of_a_history_count_and_wait(name, seed, windows, monkeypatch):
     monkeypatch.setitem(EMISSIONS, name, PAIRS[name])
     monkeypatch.setitem(SCENARIOS, name, (windows, "combined", name))
     assert compare(name, seed) > 4
+
+
+GREATEST = {
+    "greatest length": session("4 seconds", longest="9 seconds"),
+    "greatest length, own gaps": session(gap_column="gap", longest="9 seconds"),
+    "greatest length, late by session": session("4 seconds", longest="9 seconds", late_by="session"),
+}
+FOLLOWED = ("tumbling", "gaps", "cumulating", "several", "hopping", "by edges")
+OTHERS = [
+    *((windows, each, "drop") for windows in GREATEST for each in ("on close", "on update", "early by ticks")),
+    *((windows, "empty", overlap) for windows in FOLLOWED for overlap in ("drop", "keep")),
+]
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("windows", "emission", "overlap"), OTHERS)
+def test_sessions_of_a_greatest_length_and_windows_without_records(windows, emission, overlap, monkeypatch):
+    monkeypatch.setitem(WINDOWS, windows, (GREATEST.get(windows) or WINDOWS[windows][0], SECOND))
+    monkeypatch.setitem(EMISSIONS, "empty", on_close(empty="30 seconds"))
+    name = f"{windows}, {emission}"
+    monkeypatch.setitem(SCENARIOS, name, (windows, "combined", emission))
+    assert sum(compare(name, seed, overlap) for seed in (1, 2, 5)) > 4
 
 
 KEPT = [

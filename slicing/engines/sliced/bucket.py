@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
@@ -147,7 +148,9 @@ class SlicedBucket(FamiliesBucket[FamilyWindows]):
         first = self.coverage.stored
         if self.pages.is_new:
             self.slices.entered = first
-        self.slices.take(self.merged.redirected(fold(self.shape, shipped).between(first, FOREVER)))
+        history = fold(self.shape, shipped)
+        self.slices.take(self.merged.redirected(history.between(first, FOREVER)))
+        self._recent = replace(self._recent, new=history)
         # Records that are there only because they are retained have fired, and count for no trigger.
         self._begin(self.slices.incoming.between(self._needed_from, FOREVER))
         entered = max(each.family.entered(each.end) for each in self.families)
