@@ -78,6 +78,22 @@ def test_firings_are_those_of_raw_records(kind, content, name, seed):
     assert kinds["late"] or name[0] == "without late" or content != PARTIALS
 
 
+@pytest.mark.parametrize("kind", [kind for kind in WINDOWS if "greatest" in kind])
+@pytest.mark.parametrize("option", [option for option in OPTIONS if "purge" not in option])
+def test_sessions_of_a_greatest_length_count_records_that_come_in_order(kind, option):
+    """No start of a session moves then."""
+    rng, kinds = random.Random(f"{kind} {option}"), Counter()
+    for _ in range(2):
+        made = delayed(rng, kind, PARTIALS, TRIGGERS["count", option])
+        batches = [*stream(rng, made.kind, batches=16, most=12)]
+        times = iter(sorted(record[0] for records, *_ in batches for record in records if record[0] is not None))
+        for records, watermark, now in [*batches, ([], END, END)]:
+            ordered = [each if each[0] is None else (next(times), *each[1:]) for each in records]
+            kinds.update(place[0] for place in made.step(ordered, watermark, now))
+    assert kinds["on_time"] > 3
+    assert kinds["early"] > 1
+
+
 def named(rows, merges):
     """The results of rows, by the kinds that corrections have, which sessions that merge confuse."""
     names = {"on_time": "final", "late": "correction"}
