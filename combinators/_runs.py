@@ -27,6 +27,8 @@ def counts_of_runs(layout: Layout, partials: Array, low: Array, high: Array, mos
 
     None if merging tables is quicker, because values seldom occur again, or if a group has more than `most` values.
     """
+    if not len(low):
+        return None
     groups, starts = _Groups.of(low, high), np.append(0, np.cumsum(layout.sizes(partials)))
     merged = _MERGING * int((starts[high] - starts[low]).sum())
     if _GROUP * groups.count > merged:

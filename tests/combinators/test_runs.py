@@ -1,6 +1,7 @@
 """Tables of runs are those of `combine`, bit for bit; frequent values of large tables are those of `Counter`."""
 
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 
@@ -9,8 +10,12 @@ import pyarrow as pa
 import pytest
 
 import combinators as C
+from benchmarks.kernels import Data
 from combinators import _runs
 from slicing.aggregates.kernels import kernel
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import choose
+from slicing.content.folding import from_records
 
 KINDS = {"bigint": int, "double": lambda number: number / 4, "string": "value {}".format, "decimal(30,2)": Decimal}
 BOUNDS = {
@@ -72,6 +77,11 @@ def test_rows_outside_of_all_runs_do_not_count(monkeypatch):
     assert [column.tolist() for column in runs] == combined(own, columns, low, high)
 
 
+def test_no_runs_have_no_partials():
+    own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 1, 4, 2, 6)
+    assert own.runs(columns, np.zeros(0, int), np.zeros(0, int)) is None
+
+
 def test_values_that_seldom_occur_again_are_combined(monkeypatch):
     own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 1, 40, 5, 10**9)
     low = np.arange(36)
@@ -110,3 +120,26 @@ def test_frequent_values_of_large_tables_are_those_of_counter(scale):
         for table, result in zip(tables, found.to_pylist(), strict=True):
             most = sorted(Counter(table.tolist()).items(), key=lambda each: (-each[1], each[0]))[:k]
             assert result == (most[0][0] if k == 1 else [{"value": value, "count": count} for value, count in most])
+
+
+@pytest.mark.parametrize(
+    "bound", [C.top_k("x", 3), C.top_k("x", 3, exact=False), C.mode("x"), C.percentile("x", 0.5)], ids=str
+)
+def test_windows_of_many_records_are_those_without_runs(bound):
+    data = Data(10, [bound])
+    block = from_records(*data.records(20_000, 3, range(60)))
+    shape, taken = data.shape, []
+    (own,) = shape.kernels
+
+    def of_runs(*arguments):
+        found = own.aggregate.partials_of_runs(*arguments)
+        taken.append(found is not None)
+        return found
+
+    found = []
+    for each in (of_runs, None):
+        changed = kernel("r0", replace(own.aggregate, partials_of_runs=each))
+        windows = assemble(replace(shape, kernels=(changed,)), [choose(own, shape.family)], block)
+        found.append([(w.windows.tolist(), w.keys.tolist(), *[c.tolist() for c in w.partials[0]]) for w in windows])
+    assert found[0] == found[1]
+    assert taken == [True]
