@@ -1,7 +1,7 @@
 """Tables of many runs of tables at once: differences of running counts, where the same values occur again and again.
 
-A run is some neighbouring tables, as the slices of a window. Runs that overlap form a group. For the values of a group,
-counts are added up over its tables; a run has the difference of two of these sums. So no two tables are merged.
+A run is some neighbouring tables, as the slices of a window. Runs that overlap form a group. Each value of a group has
+a line of running counts, one at each edge of a run; a run has the difference of two of them. So no tables are merged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ import numpy as np
 from combinators._common import Array
 from combinators._tables import Layout, Tables, sorted_rows
 
-_ROOM = 1 << 20
-"""Sums of values of a group that are computed at once."""
-_GROUP = 1_500
-"""A group takes as long as so many counts of runs."""
-_MERGING = 2
+_ROOM = 1 << 18
+"""Counts of runs that are computed at once."""
+_MERGING = 4
 """A row that is merged into the table of a run takes longer than so many counts."""
 
 
@@ -29,86 +27,100 @@ def counts_of_runs(layout: Layout, partials: Array, low: Array, high: Array, mos
     """
     if not len(low):
         return None
-    groups, starts = _Groups.of(low, high), np.append(0, np.cumsum(layout.sizes(partials)))
-    merged = _MERGING * int((starts[high] - starts[low]).sum())
-    if _GROUP * groups.count > merged:
-        return None
-    tables = layout.read(partials)
-    values = _Values.of(tables, groups)
-    if values.counts.max() > (most or merged) or int(values.counts @ groups.sizes) + _GROUP * groups.count > merged:
+    order = np.argsort(low, kind="stable")
+    runs, tables = Runs.of(low[order], high[order]), layout.read(partials)
+    starts = tables.starts()
+    values = Values.of(tables, runs)
+    merged = int((starts[high] - starts[low]).sum())
+    if values.counts.max() > (most or merged) or int(values.counts[runs.groups].sum()) > _MERGING * merged:
         return None
     found = np.empty(len(low), object)
-    for runs, group in groups.parts(values.counts):
-        found[runs] = layout.write(values.of_runs(tables, starts, group, low[runs], high[runs]))
+    for part in runs.parts(values.counts):
+        found[order[part]] = layout.write(values.counted(tables, starts, runs.take(part)))
     return found
 
 
 @dataclass(frozen=True)
-class _Groups:
-    """Groups of runs that overlap: group g has runs `runs[starts[g] : starts[g + 1]]`, of tables before `ends[g]`."""
+class Runs:
+    """Runs in the order of their first table: `low`, `high`, and the group of each; `ends[g]` is the end of group g."""
 
-    runs: Array
-    starts: Array
+    low: Array
+    high: Array
+    groups: Array
     ends: Array
 
     @classmethod
-    def of(cls, low: Array, high: Array) -> _Groups:
-        runs = np.argsort(low, kind="stable")
-        reach = np.maximum.accumulate(high[runs])
-        heads = np.flatnonzero(np.append(True, low[runs][1:] >= reach[:-1]))
-        starts = np.append(heads, len(runs))
-        return cls(runs, starts, reach[starts[1:] - 1])
+    def of(cls, low: Array, high: Array) -> Runs:
+        """Return runs with their groups."""
+        reach = np.maximum.accumulate(high)
+        is_first = np.append(True, low[1:] >= reach[:-1])
+        return cls(low, high, np.cumsum(is_first) - 1, reach[np.append(is_first[1:], True)])
 
-    @property
-    def count(self) -> int:
-        return len(self.ends)
+    def parts(self, values: Array) -> Iterator[slice]:
+        """Yield slices of runs that have so many counts together that they fit into the room, at least one run."""
+        total = np.append(0, np.cumsum(values[self.groups]))
+        start = 0
+        while start < len(self.low):
+            end = max(start + 1, int(np.searchsorted(total, total[start] + _ROOM, "right")) - 1)
+            yield slice(start, end)
+            start = end
 
-    @property
-    def sizes(self) -> Array:
-        sizes: Array = np.diff(self.starts)
-        return sizes
-
-    def parts(self, values: Array) -> Iterator[tuple[Array, int]]:
-        """Yield runs of a group whose sums, of as many `values` each, fit into the room; and the group."""
-        for group, (start, end) in enumerate(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)):
-            step = max(1, _ROOM // max(1, int(values[group])))
-            for at in range(start, end, step):
-                yield self.runs[at : min(end, at + step)], group
+    def take(self, part: slice) -> Runs:
+        """Return some runs."""
+        return Runs(self.low[part], self.high[part], self.groups[part], self.ends)
 
 
 @dataclass(frozen=True)
-class _Values:
+class Values:
     """The values of each group, sorted: `counts[g]` values, the first of which is value `first[g]`.
 
-    `rows[j]` is a row that has value j, and `numbers[i]` is the value of row i.
+    `rows[j]` is a row that has value j. `numbers[i]` is the value of row i, and `groups[i]` its group.
     """
 
     counts: Array
     first: Array
     rows: Array
     numbers: Array
+    groups: Array
 
     @classmethod
-    def of(cls, tables: Tables, groups: _Groups) -> _Values:
-        group = np.searchsorted(groups.ends, tables.cells, "right")  # rows after all runs are in a group of their own
-        order, is_first = sorted_rows(group, groups.count + 1, tables.numbers)
+    def of(cls, tables: Tables, runs: Runs) -> Values:
+        """Return the values of the groups of runs."""
+        count = len(runs.ends)
+        groups = np.searchsorted(runs.ends, tables.cells, "right")  # rows after all runs have a group of their own
+        order, is_first = sorted_rows(groups, count + 1, tables.numbers)
         numbers = np.empty(len(order), np.int64)
         numbers[order] = np.cumsum(is_first) - 1
         rows = order[is_first]
-        counts = np.bincount(group[rows], minlength=groups.count + 1)
-        return cls(counts[: groups.count], np.cumsum(counts) - counts, rows, numbers)
+        counts = np.bincount(groups[rows], minlength=count + 1)
+        return cls(counts[:count], np.cumsum(counts) - counts, rows, numbers, groups)
 
-    def of_runs(self, tables: Tables, starts: Array, group: int, low: Array, high: Array) -> Tables:
-        """Return the tables of some runs of a group."""
-        first, width = int(self.first[group]), int(self.counts[group])
-        edges, places = np.unique(np.concatenate([low, high]), return_inverse=True)
-        rows = slice(starts[edges[0]], starts[edges[-1]])
-        sums = np.zeros((len(edges), width), np.int64)
-        after = np.searchsorted(edges, tables.cells[rows], "right")
-        np.add.at(sums.ravel(), after * width + self.numbers[rows] - first, tables.counts[rows])
-        np.cumsum(sums, axis=0, out=sums)
-        counts = (sums[places[len(low) :]] - sums[places[: len(low)]]).ravel()
+    def counted(self, tables: Tables, starts: Array, runs: Runs) -> Tables:
+        """Return the tables of some runs."""
+        span, first = len(starts), int(runs.groups[0])
+        edges = np.unique(np.concatenate([runs.groups, runs.groups]) * span + np.concatenate([runs.low, runs.high]))
+        rows = slice(starts[edges[0] % span], starts[edges[-1] % span])
+        # Lines of a group are as long as it has edges here; they are one after another, value by value.
+        length = np.bincount(edges // span - first)
+        edge, line = np.cumsum(length) - length, self.counts[first : first + len(length)]
+        begin = np.cumsum(length * line) - length * line
+        group = self.groups[rows] - first
+        at = np.searchsorted(edges, self.groups[rows] * span + tables.cells[rows], "right") - edge[group]
+        # What comes after the last edge of a group begins the next line, where differences do not see it.
+        places = begin[group] + (self.numbers[rows] - self.first[first + group]) * length[group] + at
+        sums = np.zeros(int(length @ line), np.int64)
+        np.add.at(sums, places, tables.counts[rows])
+        np.cumsum(sums, out=sums)
+        own = runs.groups - first
+        width = line[own]
+        low, high = (np.searchsorted(edges, runs.groups * span + each) - edge[own] for each in (runs.low, runs.high))
+        value = np.arange(int(width.sum())) - np.repeat(np.cumsum(width) - width, width)
+        place = value * np.repeat(length[own], width)
+        place += np.repeat(begin[own] + low, width)
+        counts = -sums[place]
+        place += np.repeat(high - low, width)
+        counts += sums[place]
         held = np.flatnonzero(counts)
-        cells, values = np.divmod(held, width)
-        some = tables.take(self.rows[first + values])
-        return Tables(len(low), cells, some.numbers, counts[held], tables.texts)
+        run = np.repeat(np.arange(len(own)), width)[held]
+        some = tables.take(self.rows[self.first[runs.groups][run] + value[held]])
+        return Tables(len(own), run, some.numbers, counts[held], tables.texts)

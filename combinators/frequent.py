@@ -26,7 +26,7 @@ from slicing.errors import InvalidValue, excerpt
 _ATOMIC = "Choose or compute an atomic column first."
 _MOST_EDGES = 10_000
 _MOST_VALUES = 1_000_000
-_TOLD = 63
+_TOLD = 31
 """Counts up to this one are told apart without a sort."""
 
 

@@ -55,8 +55,7 @@ def combined(own, columns, low, high):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", BOUNDS)
 def test_partials_of_runs_are_those_of_combine(monkeypatch, name, kind):
-    monkeypatch.setattr(_runs, "_GROUP", 0)
-    monkeypatch.setattr(_runs, "_ROOM", 500)  # several parts of a group
+    monkeypatch.setattr(_runs, "_ROOM", 200)  # several parts of a group
     random = np.random.default_rng(len(kind))
     found = 0
     for values in (8, 40):
@@ -69,8 +68,7 @@ def test_partials_of_runs_are_those_of_combine(monkeypatch, name, kind):
     assert found
 
 
-def test_rows_outside_of_all_runs_do_not_count(monkeypatch):
-    monkeypatch.setattr(_runs, "_GROUP", 0)
+def test_rows_outside_of_all_runs_do_not_count():
     own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 1, 40, 20, 6)
     low, high = np.array([25, 5, 6]), np.array([32, 20, 12])
     runs = own.runs(columns, low, high)
@@ -82,25 +80,20 @@ def test_no_runs_have_no_partials():
     assert own.runs(columns, np.zeros(0, int), np.zeros(0, int)) is None
 
 
-def test_values_that_seldom_occur_again_are_combined(monkeypatch):
+def test_values_that_seldom_occur_again_are_combined():
     own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 1, 40, 5, 10**9)
     low = np.arange(36)
     assert own.runs(columns, low, low + 4) is None
-    own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 40, 3, 2, 4)
-    low = np.arange(40) * 3  # groups of one run
-    assert own.runs(columns, low, low + 3) is None
 
 
-def test_a_summary_that_omits_values_is_combined(monkeypatch):
-    monkeypatch.setattr(_runs, "_GROUP", 0)
+def test_a_summary_that_omits_values_is_combined():
     low = np.arange(30)
     for values, known in ((40, True), (60, False)):
         own, columns = rows_of(np.random.default_rng(0), BOUNDS["nearly"](), "bigint", 1, 40, 40, values)
         assert (own.runs(columns, low, low + 10) is not None) is known
 
 
-def test_a_summary_that_has_omitted_values_is_combined(monkeypatch):
-    monkeypatch.setattr(_runs, "_GROUP", 0)
+def test_a_summary_that_has_omitted_values_is_combined():
     own, columns = rows_of(np.random.default_rng(0), BOUNDS["nearly"](), "bigint", 1, 40, 40, 40)
     columns[1][7] = 1
     assert own.runs(columns, np.arange(30), np.arange(30) + 10) is None
