@@ -127,9 +127,9 @@ class WindowSupport:
     def first_window(self, family: Family, until: int, trigger: Trigger) -> int:
         """Return the first window of a family that ends after `until`, or one before it that the trigger needs."""
         first = family.first_open(family.placed(until), 0)
-        if trigger.empty:
-            return first_followed(family, first, trigger.empty)
-        return emitted_before(family, first, self.window.wide) if trigger.compares else first
+        if lasting := trigger.empty:
+            return first_followed(family, first, lasting)
+        return emitted_before(family, first, self.window.wide) if trigger.needs.compares else first
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Return the arguments that a lookup of these windows cannot have, each with the reason as text."""

@@ -297,11 +297,6 @@ class Trigger:
         """Return the data that an engine stores for this trigger."""
         return Needs.of(self.asks, self.fires_once)
 
-    @property
-    def compares(self) -> bool:
-        """Whether the result of a window is compared with that of the previous window."""
-        return CHANGED in self.asks
-
     def cannot_lack(self) -> str:
         """Return why wide rows cannot continue while some of their windows lack records; empty if they can.
 
@@ -323,7 +318,7 @@ class Trigger:
         The question "closing" counts only for a trigger that asks nothing else. A trigger cannot ask for changed
         windows and for open ones: changes are compared with closed windows, which are not read while windows are open.
         """
-        if self.compares and self.asks - {CHANGED, CLOSING}:
+        if CHANGED in self.asks and self.asks - {CHANGED, CLOSING}:
             raise InvalidValue(
                 f"{self} asks for changed windows of those that close, and for open ones too. Ask for one of them."
             )

@@ -58,7 +58,7 @@ def test_few_lines_outside_of_triggers_ask_what_a_trigger_is():
 
 
 def test_branches_are_found():
-    assert {"asks", "fires_once", "fires_late", "by_clock", "tombstones", "compares", "retracts"} <= FIELDS
+    assert {"asks", "fires_once", "fires_late", "by_clock", "tombstones", "retracts"} <= FIELDS
     source = "if self.trigger.fires_once:\n    x = CHANGED in asks\ny = trigger.wait(1)\nz = {CHANGED: 1}\n"
     assert sorted(branches(source)) == [1, 2]
     assert [*branches("a = query.trigger.accumulation.retracts and not mode.option")] == [1, 1]
