@@ -27,11 +27,13 @@ def counts_of_runs(layout: Layout, partials: Array, low: Array, high: Array, mos
     """
     if not len(low):
         return None
-    order = np.argsort(low, kind="stable")
-    runs, tables = Runs.of(low[order], high[order]), layout.read(partials)
+    order, first = np.argsort(low, kind="stable"), int(low.min())
+    runs, tables = Runs.of(low[order] - first, high[order] - first), layout.read(partials[first : int(high.max())])
     starts = tables.starts()
+    merged = int((starts[runs.high] - starts[runs.low]).sum())
+    if not merged:
+        return None
     values = Values.of(tables, runs)
-    merged = int((starts[high] - starts[low]).sum())
     if values.counts.max() > (most or merged) or int(values.counts[runs.groups].sum()) > _MERGING * merged:
         return None
     found = np.empty(len(low), object)
@@ -87,13 +89,13 @@ class Values:
     def of(cls, tables: Tables, runs: Runs) -> Values:
         """Return the values of the groups of runs."""
         count = len(runs.ends)
-        groups = np.searchsorted(runs.ends, tables.cells, "right")  # rows after all runs have a group of their own
-        order, is_first = sorted_rows(groups, count + 1, tables.numbers)
+        groups = np.searchsorted(runs.ends, tables.cells, "right")
+        order, is_first = sorted_rows(groups, count, tables.numbers)
         numbers = np.empty(len(order), np.int64)
         numbers[order] = np.cumsum(is_first) - 1
         rows = order[is_first]
-        counts = np.bincount(groups[rows], minlength=count + 1)
-        return cls(counts[:count], np.cumsum(counts) - counts, rows, numbers, groups)
+        counts = np.bincount(groups[rows], minlength=count)
+        return cls(counts, np.cumsum(counts) - counts, rows, numbers, groups)
 
     def counted(self, tables: Tables, starts: Array, runs: Runs) -> Tables:
         """Return the tables of some runs."""

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import combinators as C
@@ -80,6 +81,15 @@ def test_no_runs_have_no_partials():
     assert own.runs(columns, np.zeros(0, int), np.zeros(0, int)) is None
 
 
+@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("kind", ["bigint", "string"])
+def test_tables_without_values_are_empty(name, kind):
+    own = kernel("r", BOUNDS[name]().resolve((kind,)))
+    columns, low = own.spread(6), np.arange(4)
+    runs = own.runs(columns, low, low + 2)
+    assert runs is None or [column.tolist() for column in runs] == combined(own, columns, low, low + 2)
+
+
 def test_values_that_seldom_occur_again_are_combined():
     own, columns = rows_of(np.random.default_rng(0), C.mode("x"), "bigint", 1, 40, 5, 10**9)
     low = np.arange(36)
@@ -115,24 +125,41 @@ def test_frequent_values_of_large_tables_are_those_of_counter(scale):
             assert result == (most[0][0] if k == 1 else [{"value": value, "count": count} for value, count in most])
 
 
-@pytest.mark.parametrize(
-    "bound", [C.top_k("x", 3), C.top_k("x", 3, exact=False), C.mode("x"), C.percentile("x", 0.5)], ids=str
-)
-def test_windows_of_many_records_are_those_without_runs(bound):
-    data = Data(10, [bound])
-    block = from_records(*data.records(20_000, 3, range(60)))
-    shape, taken = data.shape, []
-    (own,) = shape.kernels
+def windows(data, block, taken):
+    """The windows of a block with runs, noting whether they are taken, and without."""
+    (own,) = data.shape.kernels
 
     def of_runs(*arguments):
         found = own.aggregate.partials_of_runs(*arguments)
         taken.append(found is not None)
         return found
 
-    found = []
     for each in (of_runs, None):
-        changed = kernel("r0", replace(own.aggregate, partials_of_runs=each))
-        windows = assemble(replace(shape, kernels=(changed,)), [choose(own, shape.family)], block)
-        found.append([(w.windows.tolist(), w.keys.tolist(), *[c.tolist() for c in w.partials[0]]) for w in windows])
-    assert found[0] == found[1]
+        shape = replace(data.shape, kernels=(kernel("r0", replace(own.aggregate, partials_of_runs=each)),))
+        frames = assemble(shape, [choose(own, shape.family)], block)
+        yield [(w.windows.tolist(), w.keys.tolist(), *[c.tolist() for c in w.partials[0]]) for w in frames]
+
+
+@pytest.mark.parametrize(
+    "bound", [C.top_k("x", 3), C.top_k("x", 3, exact=False), C.mode("x"), C.percentile("x", 0.5)], ids=str
+)
+def test_windows_of_many_records_are_those_without_runs(bound):
+    data, taken = Data(10, [bound]), []
+    found, expected = windows(data, from_records(*data.records(20_000, 3, range(60))), taken)
+    assert found == expected
     assert taken == [True]
+
+
+@pytest.mark.parametrize("kind", ["bigint", "string"])
+def test_windows_with_nulls_and_gaps_are_those_without_runs(kind):
+    taken = []
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        count, most = random.integers(1, [2_000, 200])
+        data = Data(int(random.integers(2, 20)), [C.mode("x")], kind)
+        *records, ((values,),) = data.records(count, int(random.integers(1, 8)), range(most), seed)
+        values = values.take(pa.array(random.integers(0, random.integers(1, count + 1), count)))  # fewer different ones
+        null = random.random(count) < random.choice([0, 0.5, 0.99, 1])
+        found, expected = windows(data, from_records(*records, [[pc.if_else(pa.array(null), None, values)]]), taken)
+        assert found == expected
+    assert {*taken} == {True, False}
