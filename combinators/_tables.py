@@ -81,16 +81,11 @@ class Layout:
 
     def read(self, partials: Array) -> Tables:
         """Return the tables of some partials, in order."""
-        if self.varied:
-            return self._read_varied(partials)
-        return self._tables(self.sizes(partials), _matrix(partials.ravel().tolist(), self.width + 1))
-
-    def sizes(self, partials: Array) -> Array:
-        """Return the number of rows of each table."""
         items = partials.ravel().tolist()
         if self.varied:
-            return np.frombuffer(b"".join([item[:8] or bytes(8) for item in items]), "<i8").astype(np.int64)
-        return np.fromiter(map(len, items), np.int64, len(items)) // self._row
+            return self._read_varied(items)
+        sizes = np.fromiter(map(len, items), np.int64, len(items)) // self._row
+        return self._tables(sizes, _matrix(items, self.width + 1))
 
     @property
     def _row(self) -> int:
@@ -116,8 +111,8 @@ class Layout:
         count = len(sizes)
         return Tables(count, np.repeat(np.arange(count), sizes), tuple(columns[:-1]), columns[-1], texts)
 
-    def _read_varied(self, partials: Array) -> Tables:
-        items, sizes = partials.ravel().tolist(), self.sizes(partials)
+    def _read_varied(self, items: list[bytes]) -> Tables:
+        sizes = np.frombuffer(b"".join([item[:8] or bytes(8) for item in items]), "<i8").astype(np.int64)
         ends = (8 + sizes * self._row).tolist()
         matrix = _matrix([item[8:end] for item, end in zip(items, ends, strict=True)], self.width + 1)
         data = b"".join([item[end:] for item, end in zip(items, ends, strict=True)])

@@ -38,8 +38,9 @@ import org.apache.kafka.streams.state.WindowStore;
  * Counts and sums the records of a topic in windows, from its beginning to the records of key -1 that end it.
  *
  * <p>{@code Job ADDRESS TOPIC SIZE ADVANCE EMIT FOLDER RUNS}, in milliseconds; an advance of 0 means windows that slide
- * by KIP-450, one of -1 sessions with the gap SIZE. EMIT is one of suppress, limit, close and update. Of RUNS runs all but the last write their rows into
- * FOLDER/rows; the last drops them and is timed, unless it is the only one. Prints what that took, as JSON.
+ * by KIP-450, one of -1 sessions with the gap SIZE. EMIT is one of suppress, limit, close and update. Of RUNS runs all
+ * but the last write their rows into FOLDER/rows; the last drops them and is timed, unless it is the only one. Prints
+ * what that took, as JSON.
  */
 public final class Job {
     static final Duration GRACE = Duration.ofSeconds(5);

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.nexmark import ids
 from benchmarks.nexmark.generator import BID, Generator
 from benchmarks.workloads.workload import START, Workload
 
@@ -64,7 +65,8 @@ class Bids(Events):
 
 def bids(of: Events, by: str) -> Bids:
     """Return the bids of a workload of events."""
-    return Bids(f"bids of {of.name} by {by}", of.records * 46 // 50, 0, of.seconds, of.batches, rate=of.rate, by=by)
+    records = of.records * ids.BIDS // ids.TOTAL
+    return Bids(f"bids of {of.name} by {by}", records, 0, of.seconds, of.batches, rate=of.rate, by=by)
 
 
 def events(name: str, records: int, batches: int, rate: int = 10_000, group: int = 1) -> Events:

@@ -106,8 +106,9 @@ class ColumnsKernel(Kernel):
 
     def runs(self, partials: Partials, low: Array, high: Array) -> Partials | None:
         of_runs = self.aggregate.partials_of_runs
-        found = None if of_runs is None else of_runs(*partials, low, high)
-        return found if found is None else list(found) if isinstance(found, tuple) else [found]
+        if of_runs is None or (found := of_runs(*partials, low, high)) is None:
+            return None
+        return list(found) if isinstance(found, tuple) else [found]
 
     def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
         if self.aggregate.lower is None:
