@@ -30,6 +30,18 @@ QUIET_SOCKETS = (4, 3)
 """From this version of Spark on `toArrow` closes its socket; before, the garbage collector does, and Python warns."""
 
 
+def pytest_addoption(parser):
+    parser.addoption("--begin-until", type=float, metavar="SECOND", help="since 1970; tests are skipped after it")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """After the last second that tests may begin in, skip, before fixtures start anything."""
+    last = item.config.getoption("--begin-until")
+    if last is not None and time.time() > last:
+        pytest.skip("no time was left")
+
+
 def pytest_configure(config):
     """Warnings are errors, but for one of Spark's own."""
     if SPARK < QUIET_SOCKETS:
