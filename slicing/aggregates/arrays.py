@@ -48,6 +48,24 @@ def copied(items: Array) -> Array:
     return object_array((i if is_immutable(i) else deepcopy(i) for i in items.ravel().tolist()), items.shape)
 
 
+def shared_objects(partials: Partials) -> tuple[Array, Array] | None:
+    """Return the first row of each object in order, and which of them each row has; None if few objects are shared.
+
+    A window shares its object with the window before if no record of its key has entered or left in between.
+    """
+    if len(partials) != 1 or partials[0].dtype != np.object_:
+        return None
+    count = len(partials[0])
+    places = np.fromiter(map(id, partials[0]), np.int64, count)
+    if 2 * len(set(places.tolist())) > count:
+        return None
+    _, rows, numbers = np.unique(places, return_index=True, return_inverse=True)
+    order = np.argsort(rows)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return rows[order], place[numbers]
+
+
 def is_varying(field: Field) -> bool:
     """Return whether the values of a field differ in length."""
     return field.kind in ("string", "binary")

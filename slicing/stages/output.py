@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.arrays import Partials
+from slicing.aggregates.arrays import Partials, shared_objects
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel, locating
 from slicing.assembly.results import Windows, as_block, in_time, null_if_incomplete, show_window
@@ -194,6 +194,11 @@ def _results(
     kernel: Kernel, partials: Partials, dictionary: pa.Array | None, where: Callable[[int], str]
 ) -> list[pa.Array]:
     try:
+        if kernel.aggregate.lower is not None and (shared := shared_objects(partials)) is not None:
+            rows, numbers = shared
+            with locating(lambda row: where(int(rows[row]))):
+                found = kernel.results_to_arrow([column[rows] for column in partials], dictionary)
+            return [array.take(pa.array(numbers)) for array in found]
         with locating(where):
             return kernel.results_to_arrow(partials, dictionary)
     except ResultOverflow as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from slicing.aggregates.arrays import Array
+from slicing.aggregates.arrays import Array, Partials
 from slicing.assembly.choice import is_additive
 from slicing.assembly.trees.cache import TOTAL, Cache, node_of
 from slicing.assembly.trees.nodes import Live, Node, Rows, concatenated
@@ -17,7 +18,9 @@ from slicing.windows.families.family import regular
 class TwoLayer:
     """The running total of a window: slices enter, the window is copied, slices leave. 2 combines per window and key.
 
-    If all partials are added and subtracted field by field, the windows of one call are a single cumulative sum.
+    If all partials are added and subtracted field by field, the windows of one call are a single cumulative sum. If
+    keys have rows in few slices, the first row of each key enters or leaves in one call, then the second, and so on;
+    windows of a key between two of its rows have the same partial, and need no combines.
     """
 
     def __init__(self, live: Live, chosen: Sequence[int], cache: Cache):
@@ -36,11 +39,13 @@ class TwoLayer:
 
         The slices `entering` of `fresh` enter before each window, the slices `leaving` of `old` leave after it.
         """
-        if self.additive:
-            entered, left = fresh.between(*_ends(entering)), old.between(*_ends(leaving))
-            if all(self._sums_fit(i, entered, left) for i in self.chosen):
-                return self._summed(entered, entering, left, leaving)
-        enter, leave, totals = iter(fresh.by_slice(*_ends(entering))), iter(old.by_slice(*_ends(leaving))), []
+        entered, left = fresh.between(*_ends(entering)), old.between(*_ends(leaving))
+        if self.additive and all(self._sums_fit(i, entered, left) for i in self.chosen):
+            return self._summed(entered, entering, left, leaving)
+        moves = _Moves.of(entered, entering, left, leaving, self.step)
+        if moves.rounds < len(np.unique(entered.index)) + len(np.unique(left.index)):
+            return self._in_rounds(moves, entered, left, len(entering) // self.step)
+        enter, leave, totals = iter(entered.by_slice(*_ends(entering))), iter(left.by_slice(*_ends(leaving))), []
         for rows in enter:
             for part in (rows, *islice(enter, self.step - 1)):
                 self.total.append(part)
@@ -48,6 +53,24 @@ class TwoLayer:
             for part in islice(leave, self.step):
                 self.total.remove(part)
         return concatenated(totals)
+
+    def _in_rounds(self, moves: _Moves, entered: Rows, left: Rows, windows: int) -> Node:
+        """Return the windows, with the moves of all keys at once: the first of each key, then the second, and so on."""
+        keys, total = len(self.live.names), self.total
+        numbers = np.arange((windows + 1) * keys).reshape(windows + 1, keys)
+        numbers[1:] = 0
+        states, count = [total.copy()], keys
+        for some in moves.in_rounds():
+            enters = moves.enters[some]
+            total.append(entered.take(moves.rows[some[enters]]))
+            total.remove(left.take(moves.rows[some[~enters]]))
+            codes = moves.codes[some]
+            np.maximum.at(numbers, (moves.first[some], codes), np.arange(count, count + len(some)))
+            count += len(some)
+            states.append(Node(self.live, self.chosen, total.records[codes], _taken(total.partials, codes)))
+        np.maximum.accumulate(numbers, axis=0, out=numbers)
+        which, every = numbers[:windows].reshape(-1), concatenated(states)
+        return Node(self.live, self.chosen, every.records[which], _taken(every.partials, which))
 
     def _sums_fit(self, i: int, *rows: Rows) -> bool:
         return self.live.shape.kernels[i].sums_fit(self.total.partials[i], *(part.partials[i] for part in rows))
@@ -83,6 +106,47 @@ class TwoLayer:
     def save(self) -> None:
         """Write the only node that the next close needs."""
         self.cache.save(TOTAL, self.total.block())
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Rows that enter and leave, by key and in their order: `rows[i]` is a row of those that enter, or of the others.
+
+    `first[i]` is the first window that sees move i, counted from the first one that closes; `rounds` is the number of
+    moves of the key that has most of them.
+    """
+
+    codes: Array
+    first: Array
+    enters: Array
+    rows: Array
+    turn: Array
+
+    @classmethod
+    def of(cls, entered: Rows, entering: range, left: Rows, leaving: range, step: int) -> _Moves:
+        """Return the moves of a call of `windows`. What leaves after a window comes before what enters the next one."""
+        parts = (entered, entering.start, 0), (left, leaving.start, 1)
+        first = np.concatenate([(rows.index - start) // step + after for rows, start, after in parts])
+        codes, rows = np.concatenate([entered.codes, left.codes]), [np.arange(len(entered)), np.arange(len(left))]
+        enters, index = np.arange(len(codes)) < len(entered), np.concatenate([entered.index, left.index])
+        order = np.lexsort((index, enters, first, codes))
+        codes = codes[order]
+        begins = np.flatnonzero(np.diff(codes, prepend=-1))
+        turn = np.arange(len(codes)) - np.repeat(begins, np.diff(np.append(begins, len(codes))))
+        return cls(codes, first[order], enters[order], np.concatenate(rows)[order], turn)
+
+    @property
+    def rounds(self) -> int:
+        return int(self.turn.max(initial=-1)) + 1
+
+    def in_rounds(self) -> Iterator[Array]:
+        """Yield the first moves of all keys, the second ones, and so on."""
+        by_turn = np.argsort(self.turn, kind="stable")
+        yield from np.split(by_turn, np.cumsum(np.bincount(self.turn))[:-1])
+
+
+def _taken(partials: dict[int, Partials], rows: Array) -> dict[int, Partials]:
+    return {i: [column[rows] for column in columns] for i, columns in partials.items()}
 
 
 def _ends(slices: range) -> tuple[int, int]:
