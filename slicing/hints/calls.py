@@ -11,9 +11,10 @@ from typing import Any
 from slicing.column_names import written
 from slicing.errors import InvalidType, shortened
 from slicing.hints.names import closest, keywords_for
+from slicing.windows.time.durations import RECORDS
 
 Kind = inspect.Parameter
-_RECORDS = re.compile(r"\s*(\d+)\s*(?:row|record|event|element)s?\s*", re.IGNORECASE)
+_RECORDS = re.compile(rf"\s*(\d+)\s*(?:{'|'.join(RECORDS)})s?\s*", re.IGNORECASE)
 
 
 class Misfit:

@@ -31,13 +31,14 @@ from streams import (
 )
 
 import combinators as C
-from slicing import Definition, InvalidValue, describe, group_by, hopping, tumbling
+from slicing import Definition, InvalidValue, describe, group_by, hopping, on_close, tumbling
 
 pytestmark = pytest.mark.slow
 
 WINDOW, DELAY, GRACE, RETAIN = hopping("10 minutes", "1 minute"), MINUTE, 3 * MINUTE, 14 * MINUTE
 RESULTS = {"held": C.count(), "total": C.sum("n"), "mean": C.mean("n"), "most": C.max("s"), "first": C.first("n")}
 SEEN, ALL, KEYS = 5, 9, 4
+CLOSING = on_close()
 
 
 def file_of(number):
@@ -53,12 +54,12 @@ def file_of(number):
 FILES = [file_of(number) for number in range(ALL)]
 
 
-def defined(spark, directory, buckets, window=WINDOW):
+def defined(spark, directory, buckets, window=WINDOW, emission=CLOSING):
     """The same results by a struct and a plain key, whose slices are retained."""
     stream = source(spark, directory, f"{DELAY // SECOND} seconds")
     stream = stream.withColumn("pair", F.struct((F.col("world") % 2 == 1).alias("odd"), "world"))
     windowed = group_by(stream, "pair", "world").window(window, time="ts").grace("3 minutes").retain("14 minutes")
-    return windowed.buckets(buckets).define(**RESULTS)
+    return windowed.emit(emission).buckets(buckets).define(**RESULTS)
 
 
 @dataclass
@@ -204,10 +205,12 @@ def test_windows_with_a_tail_go_on_from_merged_slices(spark, tmp_path):
 def test_what_the_table_does_not_have_is_refused(spark, story):
     found, (until,) = story.found, {row["as_of"]["until"] for row in story.found.collect()}
     longer = defined(spark, f"{story.root}/later", 3, hopping("1 hour", "1 minute"))
+    following = defined(spark, f"{story.root}/later", 3, emission=on_close(empty="1 hour"))
     earlier = story.old.lookup_partials(f"{story.root}/old", batch=2)
     at = micros(until) - 20 * MINUTE
     refused = {
         "from .* on: earlier ones were removed": lambda: longer.warm(partials=found),
+        "need records from .* a shorter `empty`": lambda: following.warm(partials=found),
         "that are not longer than those": lambda: story.new.warm(partials=found, until=at),
         "only a table of `lookup_partials` that has slices": lambda: story.new.warm(partials=found.drop("as_of")),
         "has slices of 2 and": lambda: story.new.warm(partials=found.union(earlier)),

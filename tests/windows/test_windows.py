@@ -72,6 +72,7 @@ def test_durations_are_exact(duration, expected):
             InvalidValue,
             "unknown unit `parsecs` in '5 parsecs'. Known are microsecond, millisecond, second",
         ),
+        ("5 events", InvalidValue, "minute, hour, day, week. Windows of a number of records are `counting(n)`."),
         ("1 month", InvalidValue, "no fixed length; got '1 month'. Use weeks or smaller"),
         ("2 YEARS", InvalidValue, "no fixed length"),
         ("1 quarter", InvalidValue, "no fixed length"),

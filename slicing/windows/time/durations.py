@@ -15,6 +15,8 @@ _MINUTES = "min"
 _SHORT |= {"h": "hour", "hr": "hour", "d": "day", "w": "week"}
 DAYS = ("day", "week")
 MONTHS = ("month", "quarter", "year")
+RECORDS = ("row", "record", "event", "element")
+"""What others count windows in: no units of durations."""
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _TERM = re.compile(rf"\s*({_NUMBER})\s*([a-z]+)", re.IGNORECASE)
 _ISO = re.compile(
@@ -89,7 +91,10 @@ def _unit(word: str, duration: str, name: str) -> str:
         raise InvalidValue(f"`{name}`: `{word}` may be minutes or months; got {excerpt(duration)}. Write min or month.")
     unit = _SHORT.get(word) or _SHORT.get(word.removesuffix("s")) or word.removesuffix("s")
     if unit not in (*_UNITS, *MONTHS):
-        raise InvalidValue(f"`{name}`: unknown unit `{word}` in {excerpt(duration)}. Known are {', '.join(_UNITS)}.")
+        counted = " Windows of a number of records are `counting(n)`." if unit in RECORDS else ""
+        raise InvalidValue(
+            f"`{name}`: unknown unit `{word}` in {excerpt(duration)}. Known are {', '.join(_UNITS)}.{counted}"
+        )
     return unit
 
 
