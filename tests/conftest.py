@@ -164,10 +164,10 @@ def _stop_queries(request):
 def benchmarks_in_session(spark, tmp_path_factory):
     """Benchmarks run in the session of the tests, and write their workloads into a folder of the test."""
     from benchmarks.running import session  # imported here, because other tests do not need the packages of benchmarks
-    from benchmarks.running.side import CORES
+    from benchmarks.running.side import Settings
     from benchmarks.workloads import workload
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(session._sessions, CORES, spark)
+        patch.setitem(session._sessions, Settings().master, spark)
         patch.setattr(workload, "FOLDER", tmp_path_factory.mktemp("workloads"))
         yield

@@ -1,4 +1,4 @@
-"""Results of every family of combinators in windows with a tail, against the same windows without one."""
+"""Long windows by the minute: combinators with a tail and without, distinct values exact and sketched."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,8 @@ from slicing.aggregates.aggregate import Bound
 
 SPARSE_DAYS = Workload("22 hours of sparse keys", 800, 500, 79_200, 12)
 """A key has a record every 14 hours; a micro-batch closes 1,320 windows over 22 tails. The first week is unsteady."""
+DAYS = replace(SPARSE_DAYS, name="22 hours of keys", records=8_000)
+"""A key has a record every 83 minutes; a micro-batch closes 1,320 windows of each of 500 keys."""
 STEADY = Settings(unsteady=8, steady=4, warm_up=0.0)
 CUT = replace(SPARSE_DAYS, records=20, keys=2, batches=10)
 EXACT: dict[str, Bound] = {
@@ -58,20 +60,36 @@ def _sides(name: str) -> tuple[Run, Run]:
     return without, with_tail
 
 
+def _distinct() -> tuple[Run, Run]:
+    queries = OfFamily("ApproxCountDistinct", None), OfFamily("CountDistinct", None)
+    sketched, exact = turns.run(*(Side(query, DAYS, SEVEN_DAYS, MINUTE, STEADY) for query in queries))
+    return sketched, exact
+
+
 def _check(name: str) -> Check:
     """A check that a stream, which merges slices, has the same rows as bounded input, which does not."""
     query = OfFamily(name) if name in EXACT else WindowsOf(OfFamily(name))
     return Check(query, query, CUT, SEVEN_DAYS, MINUTE, CLOSED)
 
 
-BENCHMARKS = tuple(
+BENCHMARKS = (
     Comparison(
-        f"TailOf{name}",
-        f"{bound.label}, 7 days by the minute, sparse keys, with a tail / without one",
-        sides=partial(_sides, name),
-        checks=(_check(name),),
-        goal=1.2,
+        "DistinctDays",
+        "count_distinct, 7 days by the minute, exact / approx_count_distinct",
+        sides=_distinct,
+        checks=(_check("CountDistinct"),),
+        goal=1.5,
         measure=TIME,
-    )
-    for name, bound in (EXACT | OTHERS).items()
+    ),
+    *(
+        Comparison(
+            f"TailOf{name}",
+            f"{bound.label}, 7 days by the minute, sparse keys, with a tail / without one",
+            sides=partial(_sides, name),
+            checks=(_check(name),),
+            goal=1.2,
+            measure=TIME,
+        )
+        for name, bound in (EXACT | OTHERS).items()
+    ),
 )

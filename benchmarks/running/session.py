@@ -32,24 +32,24 @@ OPTIONS = {
 }
 """The options of `slicing.configure(builder, local=True)`, and those of a quiet process on one machine."""
 
-_sessions: dict[int, SparkSession] = {}
+_sessions: dict[str, SparkSession] = {}
 
 
-def session(cores: int = CORES) -> SparkSession:
+def session(master: str = Settings().master) -> SparkSession:
     """Return the session of this process: RocksDB with changelog checkpoints, as many partitions as cores.
 
-    A call with another number of cores stops the existing session.
+    A call with another master stops the existing session.
     """
-    if cores not in _sessions:
+    if master not in _sessions:
         stop()
         _find_packages_in_workers()
         local = workload.FOLDER / "spark"
         local.mkdir(parents=True, exist_ok=True)
-        builder = SparkSession.builder.master(f"local[{cores}]")
-        for name, value in {**OPTIONS, "spark.local.dir": local, PARTITIONS: cores}.items():
+        builder = SparkSession.builder.master(master)
+        for name, value in {**OPTIONS, "spark.local.dir": local, PARTITIONS: CORES}.items():
             builder = builder.config(name, str(value))
-        _sessions[cores] = builder.getOrCreate()
-    return _sessions[cores]
+        _sessions[master] = builder.getOrCreate()
+    return _sessions[master]
 
 
 def add_jars(jars: str) -> None:
@@ -79,7 +79,7 @@ def _find_packages_in_workers() -> None:
 @contextmanager
 def configured(settings: Settings, more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Yield the session with the settings of a stream and those in `more`; restore its settings afterwards."""
-    spark = session(settings.cores)
+    spark = session(settings.master)
     wanted = {
         STATE_STORE.name: STORES[settings.store],
         PARTITIONS: str(settings.partitions or settings.cores),

@@ -17,15 +17,17 @@ CORES = 2
 class Settings:
     """The settings of a stream: delay, output mode, state store, cores, shuffle partitions, and counted micro-batches.
 
-    `warm_up` is the share of the workload's records for the warm-up run, 0 for none. `batch_bytes` limits the Arrow
-    batches that Spark passes to Python. With `timers`, ours reports the time of its stages; with `describes`, the bytes
-    of its state are those that `slicing.describe` finds, without the memory of the store.
+    With `executors`, each core is that of an executor, which is a process of a `local-cluster`. `warm_up` is the share
+    of the workload's records for the warm-up run, 0 for none. `batch_bytes` limits the Arrow batches that Spark passes
+    to Python. With `timers`, ours reports the time of its stages; with `describes`, the bytes of its state are those
+    that `slicing.describe` finds, without the memory of the store.
     """
 
     delay: str = DELAY
     mode: str = "append"
     store: str = "RocksDB"
     cores: int = CORES
+    executors: bool = False
     partitions: int | None = None
     unsteady: int = 2
     steady: int = 4
@@ -34,6 +36,11 @@ class Settings:
     batch_bytes: str = UNLIMITED
     timers: bool = False
     describes: bool = False
+
+    @property
+    def master(self) -> str:
+        """The master of the session."""
+        return f"local-cluster[{self.cores},1,1024]" if self.executors else f"local[{self.cores}]"
 
     @property
     def counted(self) -> int:

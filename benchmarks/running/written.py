@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from benchmarks.baselines.query import Query
 from benchmarks.running.bounded import read
 from benchmarks.running.session import session
-from benchmarks.running.side import DELAY
+from benchmarks.running.side import DELAY, Settings
 from benchmarks.running.streams import source
 from benchmarks.workloads.workload import Workload, scratch
 
@@ -19,12 +19,18 @@ COMPARED_BATCHES = 4
 
 @contextmanager
 def of_stream(
-    query: Query, workload: Workload, size: str, advance: str, mode: str = "append", delay: str = DELAY
+    query: Query,
+    workload: Workload,
+    size: str,
+    advance: str,
+    mode: str = "append",
+    delay: str = DELAY,
+    master: str = Settings().master,
 ) -> Iterator[DataFrame]:
     """Yield the rows of a stream over the whole workload; in update mode, all updates in sequence."""
     with scratch() as folder:
         together = -(-(workload.before + workload.batches) // COMPARED_BATCHES)
-        out = query(source(session(), workload, delay, together), size, advance)
+        out = query(source(session(master), workload, delay, together), size, advance)
 
         def write(rows: DataFrame, _: int) -> None:
             rows.write.mode("append").parquet(f"{folder}/rows")
@@ -32,7 +38,7 @@ def of_stream(
         writer = out.writeStream.foreachBatch(write).outputMode(mode)
         running = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
         running.awaitTermination()
-        yield session().read.parquet(f"{folder}/rows")
+        yield session(master).read.parquet(f"{folder}/rows")
 
 
 @contextmanager

@@ -37,6 +37,7 @@ class Workload:
     """`batches` micro-batches of `records` records of `keys` keys over `seconds` of event time each.
 
     Records are in time order, except for a disorder of `disorder` seconds; a share `late` of them is up to an hour old.
+    A share `of_one` of them has the first key beside those that it has anyway.
     A micro-batch has `parts` files, so that as many cores can read it. `history` precedes it, in its own micro-batches.
     """
 
@@ -47,6 +48,7 @@ class Workload:
     batches: int
     disorder: float = 2.0
     late: float = 0.0
+    of_one: float = 0.0
     key: str = "long"
     parts: int = 2
     history: Workload | None = None
@@ -117,6 +119,8 @@ class Workload:
         late = random.random(count) < self.late
         times[late] -= random.uniform(0, 3600e6, int(late.sum()))
         codes = random.integers(0, self.keys, count)
+        if self.of_one:
+            codes[random.random(count) < self.of_one] = 0
         values = random.integers(0, 1000, count)
         columns = _key_columns(self.key, codes) | {
             "ts": pa.array(times.astype(np.int64), pa.timestamp("us", "UTC")),

@@ -1,0 +1,70 @@
+"""Four executors of one core, each a process of its own: a key with half of all records, and the price of processes."""
+
+from dataclasses import dataclass, replace
+
+from benchmarks.baselines.ours import Ours
+from benchmarks.baselines.query import Query
+from benchmarks.baselines.spark import SparkWindow
+from benchmarks.comparisons.comparison import TIME, Comparison
+from benchmarks.running import streams, turns, written
+from benchmarks.running.run import Run
+from benchmarks.running.side import Settings, Side
+from benchmarks.workloads.inputs import DENSE_MILLION, HOUR, MINUTE
+from benchmarks.workloads.rows import difference
+from benchmarks.workloads.workload import Workload
+
+EVEN = replace(DENSE_MILLION, name="even keys", keys=10_000)
+SKEWED = replace(EVEN, name="half of one key", of_one=0.5)
+THREADS = Settings(cores=4, partitions=8, unsteady=2, steady=4)
+EXECUTORS = replace(THREADS, executors=True)
+
+
+@dataclass(frozen=True)
+class OnExecutors:
+    """A check that ours and Spark's windows have equal rows on executors."""
+
+    workload: Workload
+
+    def difference(self) -> str | None:
+        """Return how the rows differ, or None."""
+        sides = ((query, self.workload, HOUR, MINUTE) for query in (Ours(), SparkWindow()))
+        ours, theirs = (written.of_stream(*side, master=EXECUTORS.master) for side in sides)
+        with ours as found, theirs as expected:
+            return difference(found, expected)
+
+
+def _skew() -> tuple[Run, Run]:
+    even, skewed = turns.run(*(Side(Ours(), workload, HOUR, MINUTE, EXECUTORS) for workload in (EVEN, SKEWED)))
+    return even, skewed
+
+
+def _processes(query: Query, size: str) -> tuple[Run, Run]:
+    threads, processes = (streams.run(Side(query, EVEN, size, MINUTE, each)) for each in (THREADS, EXECUTORS))
+    return threads, processes
+
+
+CHECKS = (OnExecutors(SKEWED.cut(0.002)),)
+BENCHMARKS = (
+    Comparison(
+        "Skew",
+        "1 M records, R = 60, 8 partitions, 4 executors, a key with half of all records / even keys",
+        sides=_skew,
+        checks=CHECKS,
+        goal=1.5,
+        measure=TIME,
+    ),
+    Comparison(
+        "Executors",
+        "1 M records, R = 60, 4 executors of one core / 4 threads of one process",
+        sides=lambda: _processes(Ours(), HOUR),
+        checks=CHECKS,
+        measure=TIME,
+    ),
+    Comparison(
+        "ExecutorsSpark",
+        "Spark's tumbling windows, 1 M records, 4 executors of one core / 4 threads of one process",
+        sides=lambda: _processes(SparkWindow(), MINUTE),
+        checks=CHECKS,
+        measure=TIME,
+    ),
+)
