@@ -42,8 +42,8 @@ class TwoLayer:
         entered, left = fresh.between(*_ends(entering)), old.between(*_ends(leaving))
         if self.additive and all(self._sums_fit(i, entered, left) for i in self.chosen):
             return self._summed(entered, entering, left, leaving)
-        moves = _Moves.of(entered, entering, left, leaving, self.step)
-        if moves.rounds < len(np.unique(entered.index)) + len(np.unique(left.index)):
+        if 2 * _rounds(entered, left) < _slices(entered) + _slices(left):
+            moves = _Moves.of(entered, entering, left, leaving, self.step)
             return self._in_rounds(moves, entered, left, len(entering) // self.step)
         enter, leave, totals = iter(entered.by_slice(*_ends(entering))), iter(left.by_slice(*_ends(leaving))), []
         for rows in enter:
@@ -112,8 +112,8 @@ class TwoLayer:
 class _Moves:
     """Rows that enter and leave, by key and in their order: `rows[i]` is a row of those that enter, or of the others.
 
-    `first[i]` is the first window that sees move i, counted from the first one that closes; `rounds` is the number of
-    moves of the key that has most of them.
+    `first[i]` is the first window that sees move i, counted from the first one that closes; `turn[i]` is the number of
+    moves of its key before it.
     """
 
     codes: Array
@@ -135,14 +135,20 @@ class _Moves:
         turn = np.arange(len(codes)) - np.repeat(begins, np.diff(np.append(begins, len(codes))))
         return cls(codes, first[order], enters[order], np.concatenate(rows)[order], turn)
 
-    @property
-    def rounds(self) -> int:
-        return int(self.turn.max(initial=-1)) + 1
-
     def in_rounds(self) -> Iterator[Array]:
         """Yield the first moves of all keys, the second ones, and so on."""
         by_turn = np.argsort(self.turn, kind="stable")
         yield from np.split(by_turn, np.cumsum(np.bincount(self.turn))[:-1])
+
+
+def _rounds(entered: Rows, left: Rows) -> int:
+    """Return the number of rows of the key that has most of them."""
+    return int(np.bincount(np.concatenate([entered.codes, left.codes])).max(initial=0))
+
+
+def _slices(rows: Rows) -> int:
+    """Return the number of slices that have rows, which are sorted."""
+    return int(np.count_nonzero(np.diff(rows.index))) + min(1, len(rows))
 
 
 def _taken(partials: dict[int, Partials], rows: Array) -> dict[int, Partials]:
