@@ -30,7 +30,7 @@ from slicing.windows.window import Window
 class Ours:
     """Count and sum of a column; `tree` is an argument of `.assemble`, `more` is a name in MORE.
 
-    `retain` is how long slices stay after the watermark.
+    `retain` is how long slices stay after the watermark, `buckets` their number if it is not that of the partitions.
     """
 
     column: str = "v"
@@ -38,11 +38,14 @@ class Ours:
     more: str = ""
     emission: Emission = ON_CLOSE
     retain: str = "0 seconds"
+    buckets: int | None = None
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Return windows with columns `records` and `total`, or the columns of `more`."""
         windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts").assemble(self.tree)
         windowed = windowed.retain(self.retain)
+        if self.buckets is not None:
+            windowed = windowed.buckets(self.buckets)
         if self.more:
             return windowed.aggregate(**MORE[self.more])
         out = windowed.emit(self.emission).aggregate(records=C.count(), total=C.sum(self.column))

@@ -1,6 +1,7 @@
 """Four executors of one core, each a process of its own: a key with half of all records, and the price of processes."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.query import Query
@@ -43,6 +44,11 @@ def _processes(query: Query, size: str) -> tuple[Run, Run]:
     return threads, processes
 
 
+def _against_threads(name: str, windows: str, query: Query, size: str) -> Comparison:
+    title = f"{windows}, 4 executors of one core / 4 threads of one process"
+    return Comparison(name, title, sides=partial(_processes, query, size), checks=CHECKS, measure=TIME)
+
+
 CHECKS = (OnExecutors(SKEWED.cut(0.002)),)
 BENCHMARKS = (
     Comparison(
@@ -53,18 +59,6 @@ BENCHMARKS = (
         goal=1.5,
         measure=TIME,
     ),
-    Comparison(
-        "Executors",
-        "1 M records, R = 60, 4 executors of one core / 4 threads of one process",
-        sides=lambda: _processes(Ours(), HOUR),
-        checks=CHECKS,
-        measure=TIME,
-    ),
-    Comparison(
-        "ExecutorsSpark",
-        "Spark's tumbling windows, 1 M records, 4 executors of one core / 4 threads of one process",
-        sides=lambda: _processes(SparkWindow(), MINUTE),
-        checks=CHECKS,
-        measure=TIME,
-    ),
+    _against_threads("Executors", "1 M records, R = 60", Ours(), HOUR),
+    _against_threads("ExecutorsSpark", "Spark's tumbling windows, 1 M records", SparkWindow(), MINUTE),
 )

@@ -2,37 +2,21 @@
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pyspark.sql import DataFrame
-
-import combinators as C
 from benchmarks.baselines.ours import Ours
-from benchmarks.baselines.query import keys_of
 from benchmarks.baselines.spark import SparkWindow
 from benchmarks.comparisons.comparison import TIME, Check, Comparison, Measure
 from benchmarks.running import turns
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import HOUR, MINUTE, Workload
-from slicing import group_by, hopping
 
 TEN_MILLION = Workload(
     "ten million keys", 1_000_000, 10_000_000, 60, 8, history=Workload("all keys", 2_000_000, 10_000_000, 120, 10)
 )
-"""The history has two records a key; then a micro-batch has new partials for every tenth key, and closes a window."""
-
-
-@dataclass(frozen=True)
-class InBuckets:
-    """Count and sum of a long in windows over many buckets, a few in each shuffle partition."""
-
-    buckets: int = 200
-
-    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Return windows with columns `records` and `total`."""
-        windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts").buckets(self.buckets)
-        return windowed.aggregate(records=C.count(), total=C.sum("v"))
+"""The history has two records a key; then a micro-batch has records of every tenth key. No window closes."""
+IN_BUCKETS = Ours(buckets=200)
 
 
 def _keys(keys: int) -> Workload:
@@ -62,7 +46,7 @@ def _closing(run: Run) -> Run:
 def _tenth() -> tuple[Run, Run]:
     settings = Settings(partitions=64, unsteady=2, steady=4, limit=1200.0)
     workloads = (TEN_MILLION.cut(0.1), TEN_MILLION)
-    tenth, whole = turns.run(*(Side(InBuckets(), each, "2 hours", HOUR, settings) for each in workloads))
+    tenth, whole = turns.run(*(Side(IN_BUCKETS, each, "2 hours", HOUR, settings) for each in workloads))
     return tenth, whole
 
 
@@ -91,7 +75,7 @@ BENCHMARKS = (
         "KeysInBuckets",
         "10 M keys, 200 buckets, 64 shuffle partitions / a tenth of records and keys, per record",
         sides=_tenth,
-        checks=(Check(InBuckets(), SparkWindow(), TEN_MILLION.cut(0.0002), HOUR, MINUTE),),
+        checks=(Check(IN_BUCKETS, SparkWindow(), TEN_MILLION.cut(0.0002), HOUR, MINUTE),),
         goal=1.1,
         measure=TIME,
     ),

@@ -36,7 +36,7 @@ _sessions: dict[str, SparkSession] = {}
 
 
 def session(master: str = Settings().master) -> SparkSession:
-    """Return the session of this process: RocksDB with changelog checkpoints, as many partitions as cores.
+    """Return the session of this process: RocksDB with changelog checkpoints, CORES partitions.
 
     A call with another master stops the existing session.
     """

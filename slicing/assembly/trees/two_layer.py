@@ -57,8 +57,8 @@ class TwoLayer:
     def _in_rounds(self, moves: _Moves, entered: Rows, left: Rows, windows: int) -> Node:
         """Return the windows, with the moves of all keys at once: the first of each key, then the second, and so on."""
         keys, total = len(self.live.names), self.total
-        numbers = np.arange((windows + 1) * keys).reshape(windows + 1, keys)
-        numbers[1:] = 0
+        numbers = np.zeros((windows + 1, keys), dtype=np.int64)
+        numbers[0] = np.arange(keys)
         states, count = [total.copy()], keys
         for some in moves.in_rounds():
             enters = moves.enters[some]
