@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # What needs more than Python and Java: the site in a browser, notebooks, data of others, servers, and tables. Says in one
 # line for each that it passed, or what is skipped because its packages, the browser, a server or the data cannot be had.
-# Fails, with all that was printed, if a test does.
+# Fails, with all that was printed, if a test does. Arguments are pytest's.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+args="-q -rs $*"
 
 beside() { # name, the file that stands for its packages, the task
     local printed
     if ! make --no-print-directory "$2" >/dev/null 2>&1; then
         echo "$1: skipped, its packages cannot be had"
-    elif ! printed=$(make --no-print-directory "$3" ARGS="-q -rs" 2>&1); then
+    elif ! printed=$(make --no-print-directory "$3" ARGS="$args" 2>&1); then
         printf '%s\n' "$printed"
         exit 1
     elif grep -q '^SKIPPED' <<<"$printed"; then
