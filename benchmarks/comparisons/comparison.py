@@ -72,7 +72,8 @@ class Check:
     """Two queries that must return equal rows on a workload; `theirs` is None for Polars, which is bounded.
 
     `how` is STREAMS if both are streams, BOUNDED if both are bounded, or CLOSED if ours is a stream and theirs is
-    bounded; then the windows that are closed at the end of the stream must be equal.
+    bounded; then the windows that are closed at the end of the stream must be equal. Streams run
+    on `master`.
     """
 
     ours: Query
@@ -82,6 +83,7 @@ class Check:
     advance: str
     how: str = STREAMS
     mode: str = "append"
+    master: str = f"local[{CORES}]"
 
     def difference(self) -> str | None:
         """Return how the rows differ, or None."""
@@ -94,7 +96,7 @@ def _difference(check: Check) -> str | None:
     if check.theirs is None:
         with written.of_bounded(check.ours, *window) as ours, polars.written(*window) as theirs:
             return difference(ours, theirs)
-    of_stream = partial(written.of_stream, mode=check.mode)
+    of_stream = partial(written.of_stream, mode=check.mode, master=check.master)
     write_ours = written.of_bounded if check.how == BOUNDED else of_stream
     write_theirs = of_stream if check.how == STREAMS else written.of_bounded
     with write_ours(check.ours, *window) as ours, write_theirs(check.theirs, *window) as theirs:

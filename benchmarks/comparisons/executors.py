@@ -1,37 +1,21 @@
 """Four executors of one core, each a process of its own: a key with half of all records, and the price of processes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.query import Query
 from benchmarks.baselines.spark import SparkWindow
-from benchmarks.comparisons.comparison import TIME, Comparison
-from benchmarks.running import streams, turns, written
+from benchmarks.comparisons.comparison import TIME, Check, Comparison
+from benchmarks.running import streams, turns
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import DENSE_MILLION, HOUR, MINUTE
-from benchmarks.workloads.rows import difference
-from benchmarks.workloads.workload import Workload
 
 EVEN = replace(DENSE_MILLION, name="even keys", keys=10_000)
 SKEWED = replace(EVEN, name="half of one key", of_one=0.5)
 THREADS = Settings(cores=4, partitions=8, unsteady=2, steady=4)
 EXECUTORS = replace(THREADS, executors=True)
-
-
-@dataclass(frozen=True)
-class OnExecutors:
-    """A check that ours and Spark's windows have equal rows on executors."""
-
-    workload: Workload
-
-    def difference(self) -> str | None:
-        """Return how the rows differ, or None."""
-        sides = ((query, self.workload, HOUR, MINUTE) for query in (Ours(), SparkWindow()))
-        ours, theirs = (written.of_stream(*side, master=EXECUTORS.master) for side in sides)
-        with ours as found, theirs as expected:
-            return difference(found, expected)
 
 
 def _skew() -> tuple[Run, Run]:
@@ -49,7 +33,7 @@ def _against_threads(name: str, windows: str, query: Query, size: str) -> Compar
     return Comparison(name, title, sides=partial(_processes, query, size), checks=CHECKS, measure=TIME)
 
 
-CHECKS = (OnExecutors(SKEWED.cut(0.002)),)
+CHECKS = (Check(Ours(), SparkWindow(), SKEWED.cut(0.002), HOUR, MINUTE, master=EXECUTORS.master),)
 BENCHMARKS = (
     Comparison(
         "Skew",
