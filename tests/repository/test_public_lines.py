@@ -10,7 +10,7 @@ pytest.importorskip("polars", reason="the packages of the group `bench` are not 
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
 from benchmarks.public import __main__ as command
-from benchmarks.public import measuring
+from benchmarks.public import fixed, measuring
 from benchmarks.public.catalogue import LINES, line
 from benchmarks.public.table import table
 from benchmarks.report import guide, page, results
@@ -73,6 +73,18 @@ def test_no_line_begins_when_the_minutes_are_over(monkeypatch, tmp_path, capsys)
     assert command.main() == 0
     assert asked == []
     assert "not measured in 0 minutes: Nexmark q8" in capsys.readouterr().out
+
+
+def test_what_is_left_without_work_is_that_of_a_hundredth_of_the_events(monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(fixed.stream, "run", lambda side: ran.append(side) or Run(side.workload.records / 1e5, 1))
+    monkeypatch.setattr(fixed, "stop", lambda: None)
+    monkeypatch.setattr("sys.argv", ["fixed", "--only", "q5, 60"])
+    fixed.main()
+    every, few = (side.workload for side in ran)
+    assert few.total * 100 == every.total
+    assert (few.seconds, few.batches) == (every.seconds, every.batches), "the same event time"
+    assert capsys.readouterr().out.endswith("| Nexmark q5, 60 minutes by 1 minute | 1.50 | 0.01 |\n")
 
 
 def test_a_process_that_fails_says_why(monkeypatch):
