@@ -15,7 +15,7 @@ from benchmarks.baselines.query import Query
 from benchmarks.report import results
 from benchmarks.running import written
 from benchmarks.running.run import Run
-from benchmarks.running.side import CORES
+from benchmarks.running.side import CORES, MASTER
 from benchmarks.workloads.rows import difference
 from benchmarks.workloads.workload import Workload
 
@@ -72,8 +72,8 @@ class Check:
     """Two queries that must return equal rows on a workload; `theirs` is None for Polars, which is bounded.
 
     `how` is STREAMS if both are streams, BOUNDED if both are bounded, or CLOSED if ours is a stream and theirs is
-    bounded; then the windows that are closed at the end of the stream must be equal. Streams run
-    on `master`.
+    bounded; then the windows that are closed at the end of the stream must be equal.
+    Streams run on `master`.
     """
 
     ours: Query
@@ -83,7 +83,7 @@ class Check:
     advance: str
     how: str = STREAMS
     mode: str = "append"
-    master: str = f"local[{CORES}]"
+    master: str = MASTER
 
     def difference(self) -> str | None:
         """Return how the rows differ, or None."""

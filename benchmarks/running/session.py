@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from benchmarks import ROOT
-from benchmarks.running.side import CORES, Settings
+from benchmarks.running.side import CORES, MASTER, Settings
 from benchmarks.workloads import workload
 from slicing.spark.resolution import TIMERS_SETTING
 from slicing.spark.settings import BATCH_BYTES, PARTITIONS, STATE_STORE, settings_of
@@ -35,7 +35,7 @@ OPTIONS = {
 _sessions: dict[str, SparkSession] = {}
 
 
-def session(master: str = Settings().master) -> SparkSession:
+def session(master: str = MASTER) -> SparkSession:
     """Return the session of this process: RocksDB with changelog checkpoints, CORES partitions.
 
     A call with another master stops the existing session.

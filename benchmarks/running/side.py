@@ -48,6 +48,7 @@ class Settings:
         return self.unsteady + self.steady
 
 
+MASTER = Settings().master
 WARM = Settings(warm_up=1.0)
 SLOW = replace(WARM, steady=2)
 SLOWER = Settings(unsteady=1, steady=2)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from benchmarks.baselines.query import Query
 from benchmarks.running.bounded import read
 from benchmarks.running.session import session
-from benchmarks.running.side import DELAY, Settings
+from benchmarks.running.side import DELAY, MASTER
 from benchmarks.running.streams import source
 from benchmarks.workloads.workload import Workload, scratch
 
@@ -25,7 +25,7 @@ def of_stream(
     advance: str,
     mode: str = "append",
     delay: str = DELAY,
-    master: str = Settings().master,
+    master: str = MASTER,
 ) -> Iterator[DataFrame]:
     """Yield the rows of a stream over the whole workload; in update mode, all updates in sequence."""
     with scratch() as folder:
