@@ -26,8 +26,8 @@ def main() -> None:
     print(markdown(("benchmark and query", "seconds", "with a hundredth of the events")))
     for line in (each for each in LINES if each.against == SPARK and only in each.name):
         side = line.side(OURS)
-        seconds = [stream.run(each).seconds for each in (side, replace(side, workload=line.workload.cut(SHARE)))]
-        print(row((line.name, *(f"{each:.2f}" for each in seconds))), flush=True)
+        runs = (stream.run(each) for each in (side, replace(side, workload=line.workload.cut(SHARE))))
+        print(row((line.name, *("stopped" if each.stopped else f"{each.seconds:.2f}" for each in runs))), flush=True)
     stop()
 
 

@@ -87,6 +87,14 @@ def test_what_is_left_without_work_is_that_of_a_hundredth_of_the_events(monkeypa
     assert capsys.readouterr().out.endswith("| Nexmark q5, 60 minutes by 1 minute | 1.50 | 0.01 |\n")
 
 
+def test_a_stopped_run_has_no_time_that_is_left(monkeypatch, capsys):
+    monkeypatch.setattr(fixed.stream, "run", lambda side: Run(400.0, 1, stopped=True))
+    monkeypatch.setattr(fixed, "stop", lambda: None)
+    monkeypatch.setattr("sys.argv", ["fixed", "--only", "q5, 60"])
+    fixed.main()
+    assert capsys.readouterr().out.endswith("| Nexmark q5, 60 minutes by 1 minute | stopped | stopped |\n")
+
+
 def test_a_process_that_fails_says_why(monkeypatch):
     failed = types.SimpleNamespace(returncode=1, stdout="", stderr="no memory")
     monkeypatch.setattr(measuring.subprocess, "run", lambda *_, **__: failed)
