@@ -122,8 +122,9 @@ def session(
     an emitted session grows or is merged, a row with `emission` "merged" and null results retracts it, before the row
     of the new session and with the same revision. With `old=True` only a session that kept its start and end has its
     previous result. For an `ordered` aggregate a record before the first of its session comes first, any other after
-    those that were there; one that joins two sessions comes between them. `on_change()` is refused, and aggregates need
-    a `combine`. On a stream the gap is at least a millisecond.
+    those that were there; one that joins two sessions comes between them; records of one time with different gaps are
+    in any order. `on_change()` is refused, and aggregates need a `combine`. On a stream the gap is at least a
+    millisecond.
 
     Cost: a record is stored once, or once together with all records of its time, and read when its session fires; a
     second time when more than half of the stored rows are obsolete. Sessions that close in a micro-batch are merged in

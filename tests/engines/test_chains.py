@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 from scenarios.changes import has_edges_of
-from scenarios.kind import MIXED, MS, PARTIALS, RECORDS
+from scenarios.kind import MIXED, MS, PARTIALS, RECORDS, Place
 from scenarios.kinds import KINDS
 from scenarios.kinds.calendar import DaysByEnd
 from scenarios.kinds.even import Even
@@ -26,6 +26,7 @@ from slicing.errors import StateMismatch
 from slicing.triggers.emission import early, on_close
 from slicing.triggers.trigger import CHANGED
 from slicing.windows.families.family import TAILED
+from slicing.windows.time.slices import FOREVER
 
 CHAINS = list(allowed())
 RESULTS = ("sum", "highest", "rows", "most", "parity", "joined")
@@ -66,6 +67,7 @@ class Chain:
         if content == MIXED:
             return ("joined", "joined", "sum")
         of = COMPARED if CHANGED in TRIGGERS[trigger].asks else RESULTS
+        of = [each for each in of if each != "joined" or each in self.origin.results]
         return tuple(self.rng.sample(of, self.rng.choice([1, 2, 3])))
 
     def windows(self):
@@ -125,7 +127,7 @@ def refused(made, origin, kind, trigger, results):
     held, wanted = ({repr(part.window) for part in each.parts} for each in (made.kind, kind))
     added = [each for each in results if each not in made.names]
     once = trigger.fires_once and trigger.asks == TRIGGERS["close"].asks
-    if wanted != held and kind.window.wide and not (once and made.content == PARTIALS):
+    if kind.window.wide and not (once and made.content == PARTIALS) and (wanted != held or lack(made.call.parts)):
         return "windows of wide rows"
     if wanted != held and not has_edges_of(origin, kind):
         return "edges"
@@ -134,6 +136,17 @@ def refused(made, origin, kind, trigger, results):
     if added and not (made.kind.window.closes and made.kind.window.by_time):
         return "added"
     return ""
+
+
+def lack(parts):
+    """Whether there is a row, of windows of all parts, that is before the first one of a part that was added."""
+    first = [each.first or Place(-FOREVER, -FOREVER) for each in parts]
+    next_ = [
+        each.kind.first_from(place.start, max(place.end - 1, each.gone))
+        for each, place in zip(parts, first, strict=True)
+    ]
+    ends = [place.end for place in next_ if place is not None]
+    return bool(ends) and min(ends) < max(ends)
 
 
 def loaded(rng, kind, batches):

@@ -279,13 +279,14 @@ class Conditions(Pairs):
     def by_end(self, condition, window):
         """Whether a window ends now, or has ended before and has a new record, which then is late.
 
-        It may also be there because of a late record that it does not hold. A window that a live change has added after
-        its end fires with the records of before when it closes, or with the next one.
+        It may also be there because of a late record that it does not hold, as sessions are whose start or end such a
+        record has moved. A window that a live change has added after its end fires with the records of before when it
+        closes, or with the next one.
         """
         kind = self.parts[window.pair.part].kind
         end = window.pair.place.end + kind.window.family.closed_right
         ends = self.batch.passed < end <= self.batch.watermark
-        is_new = window.pair not in self.before and not (kind.separate and window.records)
+        is_new = window.pair not in self.before and (kind.grows or not (kind.separate and window.records))
         is_late = is_new or any(record.number in self.batch.new for record, _ in window.fresh)
         return ends or (condition.late and end <= self.batch.passed and is_late)
 

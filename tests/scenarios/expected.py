@@ -291,9 +291,8 @@ class Expected:
         self.trigger = trigger
         if not trigger.fires_late:
             self.refusing = max(self.refusing, self.gone)
-        if trigger.fires_once:  # what has gone out early is not remembered
-            for key, shown in self.emitted.items():
-                self.emitted[key] = {place: held for place, held in shown.items() if self.has_fired(place)}
+        if trigger.fires_once:  # what has gone out is not remembered, as nothing takes its place
+            self.emitted.clear()
         if WAITING not in asks & before:
             self.waiting.clear()
         if CHANGED in asks - before:

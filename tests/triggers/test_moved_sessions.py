@@ -25,9 +25,9 @@ class AtEnd(Trigger):
         return np.where(windows.end <= at.watermark, self.FIRE, self.CONTINUE)
 
 
-def fired(trigger, *batches):
+def fired(trigger, *batches, grace=0):
     """The kind, the start and the number of records of each row of a stream, by micro-batch."""
-    one = Scenario(Longest(session(FIVE, longest=FIVE)), trigger, results=("sum",), judged=False)
+    one = Scenario(Longest(session(FIVE, longest=FIVE)), trigger, grace, results=("sum",), judged=False)
     return [
         [(kind, start, row and row[1]) for (kind, _, _, start, _), (row, _) in one.emit(*batch).items()]
         for batch in batches
@@ -42,6 +42,14 @@ BEFORE = ([(5000, 1, 1), (8000, 1, 1), (10_000, 1, 1)], 0)
 def test_a_new_record_counts_where_others_have_left_the_session(more):
     found = fired(early(records=1, per="window", **more), BEFORE, ([(4000, 1, 1)], 0))
     assert found == [[("early", 5000, 3)], [("merged", 5000, None), ("early", 4000, 3), ("early", 10_000, 1)]]
+
+
+def test_what_a_late_record_leaves_of_a_session_that_has_ended_is_late_too():
+    """It is another session, without a new record; what has fired for its records is taken back."""
+    of, records = early(on_time=True, late=True), BEFORE[0]
+    found = fired(of, (records, 16), ([], 17), ([(4000, 1, 1)], 17), ([], 18), grace=20_000)
+    late = [("merged", 5000, None), ("late", 4000, 3), ("late", 10_000, 1)]
+    assert found == [[("on_time", 5000, 3)], [], late, []]
 
 
 def test_a_trigger_of_ones_own_is_heard_when_such_a_session_closes():

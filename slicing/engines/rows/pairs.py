@@ -50,7 +50,7 @@ class WindowPairs:
     known_changed: Array | None = None  # which pairs hold new records, if that is known without their number
     purge: Callable[[Array], None] = lambda chosen: None  # drops the records of pairs that a mask chooses
     numbers: Callable[[], tuple[Array, Array]] = no_numbers  # as `Candidates`
-    existed: Array | None = None  # pairs that are not new even if they held no record before
+    existed: Callable[[WindowPairs], Array] = lambda pairs: pairs.before > 0  # which pairs are not new
 
     @cached_property
     def _counts(self) -> tuple[Array, Array]:
@@ -75,8 +75,7 @@ class WindowPairs:
     @property
     def is_new(self) -> Array:
         """Return which pairs exist since this micro-batch: `bool[n]`."""
-        is_new: Array = self.before == 0
-        return is_new if self.existed is None else is_new & ~self.existed
+        return ~self.existed(self)
 
     def extents(self) -> Extents:
         """Return the windows and keys of the pairs."""

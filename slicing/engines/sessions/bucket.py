@@ -340,6 +340,7 @@ class SessionBucket(RowsBucket):
             latest=lambda: np.diff(keys, append=-1) != 0,
             known_changed=self._changed(among)[at],
             purge=purge,
+            existed=lambda pairs: self._existed[at] if self.kind.splits else pairs.before > 0,
         )
 
     @cached_property
@@ -353,20 +354,22 @@ class SessionBucket(RowsBucket):
     def _changed(self, among: str) -> Array:
         """Return which sessions hold new records, or are not as they have fired, or as they were: `bool[n]`."""
         if self.kind.splits and among == ACCEPTING:
-            return self._moved
+            return (self._came > 0) | ~self._existed
         changed: Array = (self._emitted.new if among == FIRED else self._came) > 0
         return changed
 
-    @property
-    def _moved(self) -> Array:
-        """Which sessions hold a new record, or other records than before, or have another end: `bool[n]`."""
-        sessions, was, old = self._merged[0], np.zeros_like(self._came), self._open_sessions
-        ends = ends_of(sessions).copy()
+    @cached_property
+    def _existed(self) -> Array:
+        """Which sessions have the extent of one that was open when the micro-batch began: `bool[n]`.
+
+        Where records split sessions, another one may hold no new record.
+        """
+        sessions, old = self._merged[0], self._open_sessions
         at = holding(old, sessions)
-        begins = old.index == sessions.index[at]
-        was[at[begins]], ends[at[begins]] = old.records[begins], ends_of(old)[begins]
-        moved: Array = (self._came > 0) | (sessions.records != was) | (ends_of(sessions) != ends)
-        return moved
+        same = (old.index == sessions.index[at]) & (ends_of(old) == ends_of(sessions)[at])
+        existed = np.zeros(len(sessions), dtype=bool)
+        existed[at[same]] = True
+        return existed
 
     @cached_property
     def _heard_rows(self) -> Block:

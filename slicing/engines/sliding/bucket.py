@@ -256,7 +256,7 @@ class SlidingBucket(RowsBucket):
             signals=partial(self._signals, around),
             latest=lambda: _is_newest(self.family, around.rows, around.at),
             known_changed=None if everything else around.changed,
-            existed=around.existed,
+            existed=lambda _: around.existed,
         )
 
     def _counts(self, around: _Around) -> tuple[Array, Array]:

@@ -198,7 +198,7 @@ class UnboundedBucket(RowsBucket):
             latest=lambda: np.ones(count, dtype=bool),
             purge=lambda chosen: self._gone.append(totals.take(np.flatnonzero(chosen))),
             numbers=partial(numbers_of_keys, self.heard.numbers, totals),
-            existed=purged,
+            existed=lambda pairs: purged | (pairs.before > 0),
         )
 
     def _drop_purged(self) -> None:

@@ -17,7 +17,7 @@ class Sessions(Kind):
 
     @property
     def results(self):
-        """Records of one time are put in the order of their gaps, if each has its own."""
+        """Records of one time are in any order if each has a gap of its own."""
         return ("sum", "highest", "joined") if self.window.gap else ("sum", "highest", "rows")
 
     @property
