@@ -127,7 +127,8 @@ def refused(made, origin, kind, trigger, results):
     held, wanted = ({repr(part.window) for part in each.parts} for each in (made.kind, kind))
     added = [each for each in results if each not in made.names]
     once = trigger.fires_once and trigger.asks == TRIGGERS["close"].asks
-    if kind.window.wide and not (once and made.content == PARTIALS) and (wanted != held or lack(made.call.parts)):
+    begins = wanted != held or (kind.timed and lack(made.call.parts))
+    if begins and kind.window.wide and not (once and made.content == PARTIALS):
         return "windows of wide rows"
     if wanted != held and not has_edges_of(origin, kind):
         return "edges"
