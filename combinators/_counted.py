@@ -9,7 +9,7 @@ from typing import Any
 from combinators._common import ANY_NESTED, Array, constant, require
 from combinators._items import Items
 from combinators._runs import counts_of_runs
-from combinators._tables import Joined, Layout, Limit, Measure, Tables, parted
+from combinators._tables import Joined, Layout, Limit, Measure, Tables, by_parts, parted
 from slicing.aggregates.aggregate import Aggregate, Bound, Gathered
 from slicing.aggregates.fields import INTERVAL
 from slicing.errors import InvalidValue, excerpt
@@ -106,10 +106,11 @@ def lowered(
     layout: Layout, limit: Limit | None, measure: Measure, lower: Callable[[Tables], Any], partials: Array
 ) -> Any:
     """Return the results of tables. Raises RowFailure if one exceeds its limit."""
-    tables = layout.read(partials)
-    if limit is not None:
-        limit.check(measure(tables))
-    result = lower(tables)
-    if isinstance(result, tuple):
-        return tuple(part.reshape(partials.shape) for part in result)
-    return result.reshape(partials.shape)
+
+    def of_some(some: Array) -> Any:
+        tables = layout.read(some)
+        if limit is not None:
+            limit.check(measure(tables))
+        return lower(tables)
+
+    return by_parts(of_some, partials)

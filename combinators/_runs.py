@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from combinators._common import Array
-from combinators._tables import Layout, Tables, sorted_rows
+from combinators._tables import Layout, Tables, in_parts, sorted_rows
 
 _ROOM = 1 << 18
 """Counts of runs that are computed at once."""
@@ -60,12 +60,7 @@ class Runs:
 
     def parts(self, values: Array) -> Iterator[slice]:
         """Yield slices of runs that have so many counts together that they fit into the room, at least one run."""
-        total = np.append(0, np.cumsum(values[self.groups]))
-        start = 0
-        while start < len(self.low):
-            end = max(start + 1, int(np.searchsorted(total, total[start] + _ROOM, "right")) - 1)
-            yield slice(start, end)
-            start = end
+        return in_parts(values[self.groups], _ROOM)
 
     def take(self, part: slice) -> Runs:
         """Return some runs."""

@@ -10,7 +10,7 @@ bytes. A table with texts is stored as n, the rows with the length of the text i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -18,11 +18,13 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from combinators._common import Array
+from combinators._common import Array, shown
 from combinators._items import Items, ranked
 from slicing.aggregates.aggregate import Growth
 from slicing.errors import RowFailure, TooLarge
 
+_AT_ONCE = 1 << 22
+"""Bytes of partials that are lowered at once."""
 ROOM = 2
 """A partial may hold up to this many times the limit: a moving window holds new records and records about to leave."""
 
@@ -221,6 +223,38 @@ def _numbered(items: Items, value: Any) -> tuple[tuple[Array, ...], pa.Array | N
     return (ranks,), texts
 
 
+def by_parts(lower: Callable[..., Any], *fields: Array) -> Any:
+    """Return the results of `lower`, called with the fields of some partials at a time, the first of which are tables.
+
+    Larger arrays would not fit into the caches of a processor, and would take new pages of memory each time.
+    """
+    flat, found = [field.ravel() for field in fields], []
+    sizes = np.fromiter(map(len, flat[0].tolist()), np.int64, len(flat[0]))
+    for part in in_parts(sizes, _AT_ONCE) if len(sizes) else [slice(0, 0)]:
+        try:
+            found.append(lower(*(field[part] for field in flat)))
+        except RowFailure as failure:
+            raise failure.at(part.start + failure.index) from failure.__cause__
+    if isinstance(found[0], tuple):
+        return tuple(_whole(each, fields[0].shape) for each in zip(*found, strict=True))
+    return _whole(found, fields[0].shape)
+
+
+def _whole(parts: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    values = np.concatenate([np.ma.getdata(part) for part in parts])
+    return shown(values, np.concatenate([np.ma.getmaskarray(part) for part in parts])).reshape(shape)
+
+
+def in_parts(sizes: Array, room: int) -> Iterator[slice]:
+    """Yield slices of things of these sizes that together are about as large as the room, at least one thing each."""
+    total = np.append(0, np.cumsum(sizes))
+    start = 0
+    while start < len(sizes):
+        end = max(start + 1, int(np.searchsorted(total, total[start] + room, "right")) - 1)
+        yield slice(start, end)
+        start = end
+
+
 def sorted_rows(cells: Array, count: int, numbers: tuple[Array, ...]) -> tuple[Array, Array]:
     """Return the order of rows by cell, of `count`, then by numbers; and in that order, which differ from the last."""
     order = _order(cells, count, numbers)
@@ -256,9 +290,7 @@ def lists(columns: list[Any], starts: Array) -> Array:
 
 
 def _parts(column: Any, starts: Array) -> list[Any]:
-    if isinstance(column, pa.Array):
-        return [column[low:high] for low, high in pairwise(starts.tolist())]
-    return np.split(column, starts[1:-1])
+    return [column[low:high] for low, high in pairwise(starts.tolist())]
 
 
 def _matrix(items: list[bytes], width: int) -> Array:

@@ -19,7 +19,7 @@ from combinators._counted import checked_limit, counted
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._runs import counts_of_runs
-from combinators._tables import Layout, Limit, Tables, lists, tabled
+from combinators._tables import Layout, Limit, Tables, by_parts, lists, tabled
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
 from slicing.errors import InvalidValue, excerpt
 
@@ -229,12 +229,14 @@ def _summarised(joined: Summaries, items: Items, starts: Array, value: Any) -> t
 
 
 def _nearest(k: int, items: Items, layout: Layout, acc: Any) -> Array:
-    partials, error = acc
-    tables = _frequent(k, layout.read(partials))
-    order, place = _by_count(tables)
-    top = tables.take(order[place < k])
-    columns = [items.values(top.numbers, top.texts), top.counts, error.ravel()[top.cells]]
-    return lists(columns, top.starts()).reshape(partials.shape)
+    def of_some(partials: Array, error: Array) -> Array:
+        tables = _frequent(k, layout.read(partials))
+        order, place = _by_count(tables)
+        top = tables.take(order[place < k])
+        return lists([items.values(top.numbers, top.texts), top.counts, error[top.cells]], top.starts())
+
+    found: Array = by_parts(of_some, *acc)
+    return found
 
 
 # Between edges

@@ -12,11 +12,12 @@ import pytest
 
 import combinators as C
 from benchmarks.kernels import Data
-from combinators import _runs
+from combinators import _runs, _tables
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.content.folding import from_records
+from slicing.errors import RowFailure
 
 KINDS = {"bigint": int, "double": lambda number: number / 4, "string": "value {}".format, "decimal(30,2)": Decimal}
 BOUNDS = {
@@ -123,6 +124,32 @@ def test_frequent_values_of_large_tables_are_those_of_counter(scale):
         for table, result in zip(tables, found.to_pylist(), strict=True):
             most = sorted(Counter(table.tolist()).items(), key=lambda each: (-each[1], each[0]))[:k]
             assert result == (most[0][0] if k == 1 else [{"value": value, "count": count} for value, count in most])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [*BOUNDS, "median"])
+def test_results_of_tables_do_not_depend_on_how_many_are_lowered_at_once(monkeypatch, name, kind):
+    """Some of the tables are empty, so that modes and medians are null."""
+    if name == "median" and kind == "string":
+        pytest.skip("texts have no median")
+    bound = BOUNDS.get(name, lambda: C.median("x"))
+    own, columns = rows_of(np.random.default_rng(1), bound(), kind, 3, 30, 5, 8)
+    columns = [np.concatenate([column, empty, column]) for column, empty in zip(columns, own.spread(7), strict=True)]
+    (whole,) = own.results_to_arrow(columns, None)
+    assert whole.null_count or "top_k" in name or name == "nearly"
+    for room in (1, 300):
+        monkeypatch.setattr(_tables, "_AT_ONCE", room)
+        assert own.results_to_arrow(columns, None)[0].equals(whole)
+
+
+def test_a_table_that_exceeds_its_limit_is_named_by_its_place(monkeypatch):
+    monkeypatch.setattr(_tables, "_AT_ONCE", 100)
+    _, columns = rows_of(np.random.default_rng(1), C.mode("x"), "bigint", 1, 30, 5, 10**9)
+    limited = kernel("r", C.mode("x", limit=4).resolve(("bigint",)))
+    columns[0][:17] = [table[:64] for table in columns[0][:17]]  # four of five values
+    with pytest.raises(RowFailure) as raised:
+        limited.lower(columns)
+    assert raised.value.index == 17
 
 
 def windows(data, block, taken):
