@@ -16,7 +16,7 @@ from benchmarks.workloads.inputs import DAY, DENSE, DENSE_CUT, HOUR, MINUTE, TEN
 from benchmarks.workloads.workload import Workload
 from slicing.aggregates.fields import numpy_type, width_of
 
-_FIVE = "mean, variance, stddev, count and sum"
+FIVE = "mean, variance, stddev, count and sum"
 TENTH = DENSE.cut(0.1)
 SLOWEST = Settings(store="default store", unsteady=1, steady=1, warm_up=0, limit=300)
 
@@ -88,7 +88,7 @@ def _bounded(name: str, title: str, result: str, exact: bool = False, of: Worklo
 BENCHMARKS = (
     Comparison(
         "FiveResults",
-        f"dense, R = 360, {_FIVE} of a long / mean alone",
+        f"dense, R = 360, {FIVE} of a long / mean alone",
         sides=_five,
         checks=(_check(Ours(more="mean"), SparkResults("mean")), _check(Ours(more="five"), SparkResults("five"))),
         goal=1.5,
@@ -119,8 +119,8 @@ BENCHMARKS = (
     ),
     _against("Largest", "largest(10) / Spark's max_by(10)", "largest", SparkResults("largest"), 20.0, True),
     _against("TopK", "top_k(10) / Spark's own two steps with its sketches", "top", SparkTopK(), 10.0),
-    _bounded("PolarsFive", f"{_FIVE} / rolling sums of Polars", "five", exact=True),
-    _bounded("PolarsFiveDay", f"{_FIVE} / rolling sums of Polars", "five", exact=True, of=DAY),
+    _bounded("PolarsFive", f"{FIVE} / rolling sums of Polars", "five", exact=True),
+    _bounded("PolarsFiveDay", f"{FIVE} / rolling sums of Polars", "five", exact=True, of=DAY),
     _bounded("PolarsDistinct", "approx_count_distinct, 5 % / approx_n_unique of Polars", "distinct"),
     _bounded("PolarsPercentiles", "percentile_relative of three, 1 % / exact quantiles of Polars", "percentiles"),
     _bounded("PolarsRanks", "approx_percentile of three, 1 % / exact quantiles of Polars", "ranks"),

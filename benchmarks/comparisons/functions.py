@@ -4,7 +4,6 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from benchmarks.baselines.floor import BoundedFloor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.query import Query
@@ -33,10 +32,6 @@ def _sides(*queries: Query) -> tuple[Run, Run]:
 
 def _bounded(baseline: Query, ours: Query) -> tuple[Run, Run]:
     return bounded.run(baseline, DAY, HOUR, MINUTE), bounded.run(ours, DAY, HOUR, MINUTE)
-
-
-def _above_floor(ours: Query) -> tuple[Run, Run]:
-    return _bounded(BoundedFloor(bounded.run(ours, DAY, HOUR, MINUTE).rows), ours)
 
 
 def _check(ours: Query, theirs: Query | None = None, how: str = "streams") -> Check:
@@ -106,13 +101,6 @@ BENCHMARKS = (
         "day, bounded, R = 60, four plain functions, traced / columnar sum",
         sides=lambda: _bounded(Ours(), FourFunctions()),
         checks=(_check(FourFunctions(), how=BOUNDED), _check(Ours(), how=BOUNDED)),
-        measure=TIME,
-    ),
-    Comparison(
-        "FourFunctionsBoundedFloor",
-        "day, bounded, R = 60, four plain functions, traced / the same stages and as many rows without any work",
-        sides=lambda: _above_floor(FourFunctions()),
-        checks=(),
         measure=TIME,
     ),
     _since("ByRowSince", "day, R = 60, four functions that are not traceable", BY_ROWS, 2.0),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from benchmarks.baselines import polars_rolling
-from benchmarks.baselines.floor import BoundedFloor, Floor
+from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.ours import OurSliding, OurSlidings
 from benchmarks.baselines.polars_rolling import PolarsRolling
 from benchmarks.baselines.query import Query
@@ -45,11 +45,6 @@ def _lengths() -> tuple[Run, Run]:
     return one_after_the_other(alone, LENGTHS), together
 
 
-def _above_floor() -> tuple[Run, Run]:
-    rows = bounded.run(OurSliding(), SLIDING, TEN_MINUTES, TEN_MINUTES).rows
-    return _bounded(BoundedFloor(rows), SLIDING)
-
-
 def _check(theirs: Query, workload: Workload = SLIDING) -> Check:
     return Check(OurSliding(), theirs, workload.cut(20_000 / workload.total), TEN_MINUTES, TEN_MINUTES, BOUNDED)
 
@@ -83,13 +78,6 @@ BENCHMARKS = (
         sides=lambda: _polars(SLIDING_MANY),
         checks=(_check(PolarsRolling(), SLIDING_MANY),),
         goal=3.0,
-        measure=TIME,
-    ),
-    Comparison(
-        "SlidingBoundedFloor",
-        "sliding 10 minutes, bounded, 1 M records / the same stages and as many rows without any work",
-        sides=_above_floor,
-        checks=(),
         measure=TIME,
     ),
     Comparison(
