@@ -46,6 +46,13 @@ def _fixed() -> tuple[Run, Run]:
     return floor, ours
 
 
+def _warm() -> tuple[Run, Run]:
+    """A start with a thousandth of the records, and the time that Spark needs to send the rest to Python."""
+    few, window = DAY.cut(0.001), (ONE_DAY, HOUR)
+    all_read, few_read = (bounded.run(BoundedFloor(0), each, *window).seconds for each in (DAY, few))
+    return Run(warm.start(few, *window).seconds + all_read - few_read, DAY.total), warm.start(DAY, *window)
+
+
 def _floor(name: str, title: str, ours: Side, goal: float | None = None) -> Comparison:
     return Comparison(name, f"{title} / {WITHOUT_WORK}", sides=lambda: _sides(ours), checks=(), goal=goal, measure=TIME)
 
@@ -106,8 +113,8 @@ BENCHMARKS = (
     _bounded_floor("TopFloor", "dense, bounded, R = 60, top_k(10)", Ours(more="top"), DENSE, HOUR, MINUTE),
     Comparison(
         "WarmStartDayFloor",
-        "a day of history, warm start of windows of a day every hour / its records read into Python and dropped",
-        sides=lambda: (bounded.run(BoundedFloor(0), DAY, ONE_DAY, HOUR), warm.start(DAY, ONE_DAY, HOUR)),
+        "a day of history, warm start of windows of a day every hour / a start, and its records read into Python",
+        sides=_warm,
         checks=(),
         measure=TIME,
     ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -84,7 +84,9 @@ def _by_key_and_time(keys: Array, times: pa.Array, most: int) -> Iterator[Array]
 
 
 def _by_key(block: Block) -> Block:
-    """Return the rows of a folded block, which is sorted by time, sorted by key and time."""
+    """Return the rows of a folded block sorted by key and time; those of each key are sorted by time."""
+    if np.all(block.keys[1:] >= block.keys[:-1]):
+        return block
     rows, _ = order(block.keys, np.zeros(len(block), dtype=np.int64))
     return block.take(rows)
 
@@ -109,13 +111,14 @@ class _History:
         self.records = before(block.records)
         counts = np.bincount(block.keys, minlength=len(names))
         self.firsts = np.cumsum(counts) - counts
-        self._prepare(counts, asked)
+        self.asked = asked
+        self._prepare(counts)
         width = 16 + (memory(shape, block) - block.names.nbytes) / max(1, len(block))
         self.most = at_once(ASSEMBLY_BYTES, width * len(self.families))
 
-    def _prepare(self, counts: Array, asked: Sequence[tuple[Array, pa.Array]]) -> None:
+    def _prepare(self, counts: Array) -> None:
         """Prepare the assembly; `counts` has the number of rows of each key."""
-        runs = self.firsts, counts, self._reach(asked), self._place
+        runs = self.firsts, counts, lambda: self._reach, self._place
         kernels = zip(self.shape.kernels, self.block.partials, strict=True)
         self.kernels = [
             (SegmentTree if kernel.of_results is kernel else RunResults)(kernel, columns, *runs)
@@ -125,11 +128,12 @@ class _History:
     def _place(self, row: int) -> str:
         return show_place(self.shape.family, self.names, self.block.keys[row], self.block.index[row])
 
-    def _reach(self, asked: Sequence[tuple[Array, pa.Array]]) -> Array:
-        """Return for each row the end, as a row, of the last window that holds it."""
+    @cached_property
+    def _reach(self) -> Array:
+        """For each row the end, as a row, of the last window that holds it."""
         lows, highs = [], []
         farthest = max(self.families, key=lambda family: family.ahead)
-        for keys, times in asked:
+        for keys, times in self.asked:
             known = np.flatnonzero(times.is_valid())
             instants = np.asarray(times.drop_null())
             firsts = [family.first_slice(family.as_of(instants)) for family in self.families]
@@ -194,7 +198,7 @@ class _KnownHistory(_History):
         self.ranks = np.searchsorted(self.since, since)
         super().__init__(shape, block, names, asked)
 
-    def _prepare(self, counts: Array, asked: Sequence[tuple[Array, pa.Array]]) -> None:
+    def _prepare(self, counts: Array) -> None:
         block, firsts = self.block, self.firsts[self.block.keys]
         self.rows = KnownRows(self.shape.kernels, block.partials, block.records, firsts, self.ranks, self._place)
 

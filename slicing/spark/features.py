@@ -24,8 +24,8 @@ from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape
-from slicing.content.folding import fold
+from slicing.content.block import Block, Shape, concat
+from slicing.content.folding import by_key
 from slicing.content.records import Records, decode_records
 from slicing.drafts.call import Call
 from slicing.drafts.draft import output_names
@@ -156,7 +156,8 @@ class Answer:
                 for row in rows:
                     blocks += self.execution_plan.shipped({"block": (row["block"],)})
                     asked += [] if row[SPINE] is None else [decode_records(self.spine, row[SPINE])]
-                for table in self._answers(fold(self.execution_plan.shipping, blocks), asked):
+                shape = self.execution_plan.shipping
+                for table in self._answers(by_key(shape, concat(shape, blocks)), asked):
                     yield from table.to_batches()
 
     def _answers(self, rows: Block, asked: Sequence[Records]) -> Iterator[pa.Table]:

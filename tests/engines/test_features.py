@@ -280,7 +280,7 @@ def test_any_run_is_joined_in_order_and_in_few_steps():
 
     text = Aggregate(lambda: "", lambda acc, v: v, combine, partial="string", columns=True, ordered=True, laws=False)
     ends = np.repeat(starts + counts, counts)
-    rows = SegmentTree(kernel("text", text), [letters], starts, counts, ends, str)
+    rows = SegmentTree(kernel("text", text), [letters], starts, counts, lambda: ends, str)
     keys = choice.choice(np.flatnonzero(counts), 4000)
     pairs = np.sort(choice.integers(0, counts[keys][:, None] + np.array([0, 0]) + 1, (4000, 2)), axis=1)
     held = pairs[:, 0] < pairs[:, 1]

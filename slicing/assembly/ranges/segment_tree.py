@@ -28,6 +28,7 @@ from slicing.assembly.choice import is_additive
 from slicing.assembly.ranges.range_aggregates import before
 
 Place = Callable[[int], str]
+Reach = Callable[[], Array]
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Level:
 class SegmentTree:
     """A segment tree over the partials of one kernel: key k has the `counts[k]` rows from `starts[k]` on.
 
-    `reach` has, for each row, the greatest end of a run that may hold it. Rows that are in no common run are not
-    combined, because `combine` may fail for them. `place` names a row in error messages. The tree needs at most as much
-    memory as the rows.
+    `reach` returns, for each row, the greatest end of a run that may hold it; it is called if rows are combined. Rows
+    that are in no common run are not, because `combine` may fail for them. `place` names a row in error messages. The
+    tree needs at most as much memory as the rows.
     """
 
-    def __init__(self, kernel: Kernel, columns: Partials, starts: Array, counts: Array, reach: Array, place: Place):
+    def __init__(self, kernel: Kernel, columns: Partials, starts: Array, counts: Array, reach: Reach, place: Place):
         self.kernel, self.reach, self.place = kernel, reach, place
         self.levels = [Level(columns, starts, counts)]
         self.totals: Sequence[Array] | None = None
@@ -106,7 +107,7 @@ class SegmentTree:
         number = np.arange(int(counts.sum())) - np.repeat(starts, counts)
         older = np.repeat(below.starts, counts) + 2 * number
         first = np.repeat(self.levels[0].starts, counts) + length * number
-        some = np.flatnonzero(self.reach[first] >= first + length)
+        some = np.flatnonzero(self.reach()[first] >= first + length)
         columns, nodes = [column[older] for column in below.columns], older[some]
         if len(some):
             with locating(lambda index: self.place(int(first[some[index]]))):
