@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow as pa
 from combinators._common import Array, shown
 from combinators._items import Items, ranked
 from slicing.aggregates.aggregate import Growth
+from slicing.aggregates.arrays import kind_of_sort
 from slicing.errors import RowFailure, TooLarge
 
 _AT_ONCE = 1 << 22
@@ -271,16 +272,10 @@ def _order(cells: Array, count: int, numbers: tuple[Array, ...]) -> Array:
     if span * count < 1 << 62:
         # Both in one number: an unstable sort of a single column takes a tenth of the time.
         together = cells * span + (first - least)
-        return np.lexsort((*rest[::-1], together)) if rest else np.argsort(together, kind=_kind(together))
+        return np.lexsort((*rest[::-1], together)) if rest else np.argsort(together, kind=kind_of_sort(together))
     order = np.lexsort(numbers[::-1]) if rest else np.argsort(first)
     # numpy sorts narrow integers by radix.
     return order[np.argsort(cells[order].astype(np.min_scalar_type(count)), kind="stable")]
-
-
-def _kind(numbers: Array) -> Literal["stable", "quicksort"]:
-    """Return the kind of sort: if there are sorted runs, as in sorted tables, merging them takes half the time."""
-    runs = np.count_nonzero(numbers[1:] < numbers[:-1])
-    return "stable" if runs * 64 < len(numbers) else "quicksort"
 
 
 def lists(columns: list[Any], starts: Array) -> Array:

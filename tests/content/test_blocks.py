@@ -18,7 +18,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
 from slicing.assembly.results import Windows, show_window
 from slicing.content import folding, sizes
-from slicing.content.block import argsorted, concat, empty, encode_keys, encode_sorted, order
+from slicing.content.block import argsorted, concat, empty, encode_keys, encode_sorted, order, sorted_rows
 from slicing.content.codec import decode, decode_text, encode, encode_text
 from slicing.content.folding import fold, from_records, regroup
 from slicing.engines.eager.bucket import all_windows
@@ -624,6 +624,17 @@ def test_rows_are_sorted_by_integers_of_any_width_and_keep_their_order(least, mo
     values = np.random.default_rng(most).integers(least, least + most, 2_000, endpoint=True)
     for each in (np.append(values, [least + most, least, least + most]), np.sort(values), values[:1], values[:0]):
         assert argsorted(each).tolist() == sorted(range(len(each)), key=each.__getitem__)
+
+
+@pytest.mark.parametrize("disorder", [0, 2, 10**5, 10**9, 10**13])
+@pytest.mark.parametrize("apart", [1, 10**9])
+def test_rows_are_sorted_by_two_columns_however_far_they_are_from_that_order(disorder, apart):
+    """All groups are sorted, or some, or most are not; rows that are equal keep their order."""
+    random = np.random.default_rng(disorder)
+    for count, groups, span in ((0, 1, 1), (1, 1, 1), (2_000, 40, 10**9), (2_000, 40, 30), (3_000, 300, 10**14)):
+        first = random.integers(0, groups, count) * apart
+        then = np.sort(random.integers(0, span, count)) + random.integers(0, disorder, count, endpoint=True)
+        assert sorted_rows(first, then).tolist() == np.lexsort((then, first)).tolist()
 
 
 def test_narrow_integers_are_sorted_as_others():
