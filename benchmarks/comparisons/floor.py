@@ -50,7 +50,8 @@ def _warm() -> tuple[Run, Run]:
     """A start with a thousandth of the records, and the time that Spark needs to send the rest to Python."""
     few, window = DAY.cut(0.001), (ONE_DAY, HOUR)
     all_read, few_read = (bounded.run(BoundedFloor(0), each, *window).seconds for each in (DAY, few))
-    return Run(warm.start(few, *window).seconds + all_read - few_read, DAY.total), warm.start(DAY, *window)
+    found = warm.start(DAY, *window)
+    return replace(found, seconds=warm.start(few, *window).seconds + all_read - few_read), found
 
 
 def _floor(name: str, title: str, ours: Side, goal: float | None = None) -> Comparison:
