@@ -1,4 +1,4 @@
-"""Partials that are tables: rows of numbers in one binary value, processed for all keys and slices in one call.
+"""Partials that are tables: rows of numbers in one binary value, processed for many keys and slices in one call.
 
 A row is some int64 numbers and a count. The rows of a table are sorted and have different numbers, so equal tables have
 equal bytes. Two tables are combined by adding the counts of equal rows; rows with count zero are removed. Counts add
@@ -229,25 +229,27 @@ def by_parts(lower: Callable[..., Any], *fields: Array) -> Any:
 
     Larger arrays would not fit into the caches of a processor, and would take new pages of memory each time.
     """
-    flat, found = [field.ravel() for field in fields], []
+    flat, shape = [field.ravel() for field in fields], fields[0].shape
     sizes = np.fromiter(map(len, flat[0].tolist()), np.int64, len(flat[0]))
-    for part in in_parts(sizes, _AT_ONCE) if len(sizes) else [slice(0, 0)]:
-        try:
-            found.append(lower(*(field[part] for field in flat)))
-        except RowFailure as failure:
-            raise failure.at(part.start + failure.index) from failure.__cause__
+    parts = list(in_parts(sizes, _AT_ONCE)) if sizes.sum() > _AT_ONCE else [slice(None)]
+    try:
+        found = [lower(*(field[part] for field in flat)) for part in parts]
+    except RowFailure:
+        found = [lower(*flat)]  # whose failure is about all of them
     if isinstance(found[0], tuple):
-        return tuple(_whole(each, fields[0].shape) for each in zip(*found, strict=True))
-    return _whole(found, fields[0].shape)
+        return tuple(_whole(each, shape) for each in zip(*found, strict=True))
+    return _whole(found, shape)
 
 
 def _whole(parts: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    if len(parts) == 1:
+        return parts[0].reshape(shape)
     values = np.concatenate([np.ma.getdata(part) for part in parts])
     return shown(values, np.concatenate([np.ma.getmaskarray(part) for part in parts])).reshape(shape)
 
 
 def in_parts(sizes: Array, room: int) -> Iterator[slice]:
-    """Yield slices of things of these sizes that together are about as large as the room, at least one thing each."""
+    """Yield slices of things of these sizes that together fit into the room, at least one thing each."""
     total = np.append(0, np.cumsum(sizes))
     start = 0
     while start < len(sizes):

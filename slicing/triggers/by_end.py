@@ -22,7 +22,7 @@ from slicing.triggers.trigger import AFTER_END, EARLY, ON_TIME, WATERMARK, Micro
 
 @dataclass(frozen=True)
 class ByEnd(Condition):
-    """True at the end of a window, and with `late` in each later micro-batch that brings a record for it.
+    """True at the end of a window, and with `late` in each later micro-batch that brings a record for it, or makes it.
 
     Firings are of the kinds of Beam's panes then, whichever condition is true: before, at and after the end.
     """

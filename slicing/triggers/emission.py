@@ -170,7 +170,8 @@ def early(
     - `on_time`: the watermark has reached the end of the window, which closes `grace` later; with or without new
       records. With `late` also each later micro-batch with new records for it. The kind of a firing is then "early"
       before, "on_time" at and "late" after the end. A window that ends and closes in one micro-batch fires once:
-      "final", or "on_time" with `final=False`. A session that a late record makes longer fires at its new end.
+      "final", or "on_time" with `final=False`. A session that a late record makes longer fires at its new end, and what
+      one leaves of a session that has ended fires as "late".
 
     With `final=False` records after the last early firing of a window may be in no row: `every`, `after` by the clock
     and `records` by key fire only windows that stay open, and `on_time` without `late` does not fire after the end. The

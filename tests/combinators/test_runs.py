@@ -142,7 +142,8 @@ def test_results_of_tables_do_not_depend_on_how_many_are_lowered_at_once(monkeyp
         assert own.results_to_arrow(columns, None)[0].equals(whole)
 
 
-def test_a_table_that_exceeds_its_limit_is_named_by_its_place(monkeypatch):
+def test_tables_that_exceed_their_limit_are_named_by_place_and_number(monkeypatch):
+    """Of all tables, not of those that are lowered at once."""
     monkeypatch.setattr(_tables, "_AT_ONCE", 100)
     _, columns = rows_of(np.random.default_rng(1), C.mode("x"), "bigint", 1, 30, 5, 10**9)
     limited = kernel("r", C.mode("x", limit=4).resolve(("bigint",)))
@@ -150,6 +151,10 @@ def test_a_table_that_exceeds_its_limit_is_named_by_its_place(monkeypatch):
     with pytest.raises(RowFailure) as raised:
         limited.lower(columns)
     assert raised.value.index == 17
+    columns[0][20] = b"".join(columns[0][20:22])
+    with pytest.raises(RowFailure) as raised:
+        limited.lower(columns)
+    assert (raised.value.index, raised.value.cause) == (17, "got 5, the most are 10")
 
 
 def windows(data, block, taken):

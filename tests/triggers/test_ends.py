@@ -218,6 +218,19 @@ def stepped(one, records, watermark, now):
     return late.all, found
 
 
+def test_what_is_left_of_a_session_that_a_late_record_ends_is_late_too():
+    """The session had ended, and had fired; the record at 9 is the last one of the first part."""
+    one = Ended(WINDOWS["a gap"], early(when="is_last", ends=True, on_time=True, late=True))
+    one.bucket = partial(one.execution_plan.bucket, 20_000, FINGERPRINT, one.store, one.emission)
+    records = [(time, 1, 1, 10_000) for time in (0, 6000, 11_000, 17_000)]
+    assert {place: row[0] for place, row in stepped(one, records, 28, 0)[1].items()} == {("on_time", 1, 0, 27_000): 4}
+    assert stepped(one, [], 28, 0)[1] == {}
+    _, found = stepped(one, [(9000, 1, 5, 10_000)], 28, 0)
+    late = {("late", 1, 0, 19_000): 3, ("late", 1, 11_000, 27_000): 2}
+    assert found.pop(("merged", 1, 0, 27_000), 0) is None
+    assert {place: row[0] for place, row in found.items()} == late
+
+
 def truth(values):
     return [len(values), *(case.truth(values) for case in CHOSEN)]
 

@@ -215,6 +215,7 @@ class SessionBucket(RowsBucket):
         """Keep the rows of a micro-batch that are not late by the rule `late_by`; return and count the late ones."""
         new, known = interval_rows(self.plain, self.session, shipped), self._open
         if self.kind.takes_ends:
+            _ = self._open_extents  # the new ends cut these sessions, too
             self.kind.take_signals(self._heard_rows, self.heard.names)
         ends = self.kind.deciding_ends(known, new)
         self._accepting = self.progress.state.first_accepting
@@ -359,12 +360,18 @@ class SessionBucket(RowsBucket):
         return changed
 
     @cached_property
+    def _open_extents(self) -> Block:
+        """The extents of the sessions that were open when the micro-batch began; must be read before new ends."""
+        rows = extents(self._open)
+        return self.kind.sessions(self.marks, rows, *self.kind.derive(rows))
+
+    @cached_property
     def _existed(self) -> Array:
         """Which sessions have the extent of one that was open when the micro-batch began: `bool[n]`.
 
         Where records split sessions, another one may hold no new record.
         """
-        sessions, old = self._merged[0], self._open_sessions
+        sessions, old = self._merged[0], self._open_extents
         at = holding(old, sessions)
         same = (old.index == sessions.index[at]) & (ends_of(old) == ends_of(sessions)[at])
         existed = np.zeros(len(sessions), dtype=bool)
