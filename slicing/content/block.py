@@ -262,30 +262,7 @@ def order(slices: Array, keys: Array) -> tuple[Array, Array]:
 
 
 def sorted_rows(first: Array, then: Array) -> Array:
-    """Return the row numbers stably sorted by two columns of integers, `int64[n]`.
-
-    Records of a key mostly come in time. So only groups of equal `first` are sorted by `then` that are not sorted yet.
-    """
-    if kind_of_sort(then) == "stable":
-        return _by_both(first, then)
-    rows = argsorted(first)
-    groups, values = first[rows], then[rows]
-    is_same = groups[1:] == groups[:-1]
-    wrong = np.flatnonzero(is_same & (values[1:] < values[:-1]))
-    if not len(wrong):
-        return rows
-    starts = np.flatnonzero(np.append(True, ~is_same))
-    unsorted = np.unique(np.searchsorted(starts, wrong, "right") - 1)
-    sizes = np.diff(np.append(starts, len(rows)))[unsorted]
-    if 2 * sizes.sum() > len(rows):
-        return _by_both(first, then)
-    at = np.repeat(starts[unsorted] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
-    some = rows[at]
-    rows[at] = some[_by_both(first[some], then[some])]
-    return rows
-
-
-def _by_both(first: Array, then: Array) -> Array:
+    """Return the row numbers stably sorted by two columns of integers, `int64[n]`."""
     rows = argsorted(then)
     return rows[argsorted(first[rows])]
 

@@ -629,7 +629,7 @@ def test_rows_are_sorted_by_integers_of_any_width_and_keep_their_order(least, mo
 @pytest.mark.parametrize("disorder", [0, 2, 10**5, 10**9, 10**13])
 @pytest.mark.parametrize("apart", [1, 10**9])
 def test_rows_are_sorted_by_two_columns_however_far_they_are_from_that_order(disorder, apart):
-    """All groups are sorted, or some, or most are not; rows that are equal keep their order."""
+    """Rows that are equal keep their order, whether sorted runs are merged or not."""
     random = np.random.default_rng(disorder)
     for count, groups, span in ((0, 1, 1), (1, 1, 1), (2_000, 40, 10**9), (2_000, 40, 30), (3_000, 300, 10**14)):
         first = random.integers(0, groups, count) * apart
