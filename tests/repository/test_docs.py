@@ -174,7 +174,7 @@ FIGURES = {
     "and {} times as fast as its update mode": "on_update, dense, R = 360 / Spark's update mode",
     "are {} times as fast as Flink SQL's": "day, R = 60 / Flink, hashmap",
     "needs {} times the processor time": "day, R = 60, on close / Kafka Streams, suppressed, on a 25th",
-    "measurable: {} times as long": "day, R = 1440, long / ours at R = 60",
+    "per record) takes {} times as long": "day, R = 1440, long / ours at R = 60",
     "tumbling windows: {} times the bytes": "checkpoint bytes per record, day, R = 60 / Spark tumbling",
     "takes {} times as long as with Spark's": "fixed cost: 1,000 records per micro-batch, R = 360 / Spark tumbling",
 }
