@@ -9,8 +9,8 @@ import random
 from collections import Counter
 
 import pytest
-from scenarios.changes import has_edges_of
-from scenarios.kind import MIXED, MS, PARTIALS, RECORDS, Place
+from scenarios.changes import has_edges_of, lack
+from scenarios.kind import MIXED, MS, PARTIALS, RECORDS
 from scenarios.kinds import KINDS
 from scenarios.kinds.calendar import DaysByEnd
 from scenarios.kinds.even import Even
@@ -26,7 +26,6 @@ from slicing.errors import StateMismatch
 from slicing.triggers.emission import early, on_close
 from slicing.triggers.trigger import CHANGED
 from slicing.windows.families.family import TAILED
-from slicing.windows.time.slices import FOREVER
 
 CHAINS = list(allowed())
 RESULTS = ("sum", "highest", "rows", "most", "parity", "joined")
@@ -137,17 +136,6 @@ def refused(made, origin, kind, trigger, results):
     if added and not (made.kind.window.closes and made.kind.window.by_time):
         return "added"
     return ""
-
-
-def lack(parts):
-    """Whether there is a row, of windows of all parts, that is before the first one of a part that was added."""
-    first = [each.first or Place(-FOREVER, -FOREVER) for each in parts]
-    next_ = [
-        each.kind.first_from(place.start, max(place.end - 1, each.gone))
-        for each, place in zip(parts, first, strict=True)
-    ]
-    ends = [place.end for place in next_ if place is not None]
-    return bool(ends) and min(ends) < max(ends)
 
 
 def loaded(rng, kind, batches):

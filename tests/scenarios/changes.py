@@ -106,6 +106,16 @@ def has_edges_of(kind, other):
     return all(any(refines(edges, each) for edges in held) for each in wanted)
 
 
+def lack(parts):
+    """Whether there is a row, of windows of all parts, that is before the first one of a part that was added."""
+    ends = []
+    for each in parts:
+        first = each.first or Place(-FOREVER, -FOREVER)
+        found = each.kind.first_from(first.start, max(first.end - 1, each.gone))
+        ends += [found.end] if found is not None else []
+    return len({*ends}) > 1
+
+
 def _first_accepting(expected):
     """The oldest window that accepts records."""
     first = expected.first or Place(-FOREVER, -FOREVER)
