@@ -6,7 +6,6 @@ a line of running counts, one at each edge of a run; a run has the difference of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +33,11 @@ def counts_of_runs(layout: Layout, partials: Array, low: Array, high: Array, mos
     if not merged:
         return None
     values = Values.of(tables, runs)
-    if values.counts.max() > (most or merged) or int(values.counts[runs.groups].sum()) > _MERGING * merged:
+    sizes = values.counts[runs.groups]
+    if values.counts.max() > (most or merged) or int(sizes.sum()) > _MERGING * merged:
         return None
     found = np.empty(len(low), object)
-    for part in runs.parts(values.counts):
+    for part in in_parts(sizes, _ROOM):
         found[order[part]] = layout.write(values.counted(tables, starts, runs.take(part)))
     return found
 
@@ -57,10 +57,6 @@ class Runs:
         reach = np.maximum.accumulate(high)
         is_first = np.append(True, low[1:] >= reach[:-1])
         return cls(low, high, np.cumsum(is_first) - 1, reach[np.append(is_first[1:], True)])
-
-    def parts(self, values: Array) -> Iterator[slice]:
-        """Yield slices of runs that have so many counts together that they fit into the room, at least one run."""
-        return in_parts(values[self.groups], _ROOM)
 
     def take(self, part: slice) -> Runs:
         """Return some runs."""

@@ -231,7 +231,7 @@ def by_parts(lower: Callable[..., Any], *fields: Array) -> Any:
     """
     flat, shape = [field.ravel() for field in fields], fields[0].shape
     sizes = np.fromiter(map(len, flat[0].tolist()), np.int64, len(flat[0]))
-    parts = list(in_parts(sizes, _AT_ONCE)) if sizes.sum() > _AT_ONCE else [slice(None)]
+    parts = list(in_parts(sizes, _AT_ONCE)) or [slice(None)]
     try:
         found = [lower(*(field[part] for field in flat)) for part in parts]
     except RowFailure:
