@@ -108,6 +108,11 @@ BENCHMARKS = (
         OurSliding(),
         *(SLIDING, TEN_MINUTES, TEN_MINUTES),
     ),
+    _floor(
+        "SlidingFloor",
+        "sliding 10 minutes, a stream",
+        Side(OurSliding(), SLIDING, TEN_MINUTES, TEN_MINUTES, WARM),
+    ),
     _bounded_floor("SessionsBoundedFloor", "day, sessions of 30 s, bounded", OurSessions(), DAY, GAP, GAP),
     _bounded_floor("FeaturesFloor", "day, 1 M labels, of the last hour", OurFeatures((HOUR,)), DAY, HOUR, HOUR),
     _bounded_floor("FiveFloor", f"dense, bounded, R = 60, {FIVE}", Ours(more="five"), DENSE, HOUR, MINUTE),

@@ -1,18 +1,15 @@
 """Left sliding windows of ten minutes, of 10,000 keys in an hour: bounded, and as a stream."""
 
-from dataclasses import replace
-
 from benchmarks.baselines import polars_rolling
-from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.ours import OurSliding, OurSlidings
 from benchmarks.baselines.polars_rolling import PolarsRolling
 from benchmarks.baselines.query import Query
 from benchmarks.baselines.spark import SparkOver, SparkOvers
 from benchmarks.comparisons.comparison import BOUNDED, TIME, Check, Comparison
 from benchmarks.comparisons.several import one_after_the_other
-from benchmarks.running import bounded, streams, turns
+from benchmarks.running import bounded, turns
 from benchmarks.running.run import Run
-from benchmarks.running.side import WARM, Side
+from benchmarks.running.side import Side
 from benchmarks.workloads.inputs import SLIDING, SLIDING_MANY, TEN_MINUTES
 from benchmarks.workloads.workload import Workload
 
@@ -28,14 +25,6 @@ def _bounded(theirs: Query, workload: Workload) -> tuple[Run, Run]:
 def _polars(workload: Workload) -> tuple[Run, Run]:
     ours = bounded.run(OurSliding(), workload, TEN_MINUTES, TEN_MINUTES)
     return polars_rolling.run(workload, TEN_MINUTES), ours
-
-
-def _stream() -> tuple[Run, Run]:
-    """The same stages with equally many rows and no work, then ours, in turns."""
-    ours = Side(OurSliding(), SLIDING, TEN_MINUTES, TEN_MINUTES, WARM)
-    rows = streams.run(ours).rows  # this run also warms up ours
-    floor, found = turns.run(replace(ours, query=Floor(rows)), ours.but(warm_up=0.0))
-    return floor, found
 
 
 def _lengths() -> tuple[Run, Run]:
@@ -78,13 +67,6 @@ BENCHMARKS = (
         sides=lambda: _polars(SLIDING_MANY),
         checks=(_check(PolarsRolling(), SLIDING_MANY),),
         goal=3.0,
-        measure=TIME,
-    ),
-    Comparison(
-        "SlidingFloor",
-        "sliding 10 minutes, a stream / the same stages and as many rows without any work",
-        sides=_stream,
-        checks=(),
         measure=TIME,
     ),
     Comparison(
