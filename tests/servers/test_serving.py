@@ -4,6 +4,7 @@
 """
 
 import sys
+from contextlib import contextmanager
 
 import pytest
 from serving.stored import publish, rows
@@ -19,9 +20,12 @@ from slicing.serving import Reader, store_of
 CARD = definition([hopping("10 minutes", "1 minute")], {"n": C.count()})
 
 
-def started(server, *given):
+@contextmanager
+def started(server, *settings):
+    """A server as the block's, or the test is skipped: what cannot be had is known once the block begins."""
     try:
-        return server(*given)
+        with server(*settings) as address:
+            yield address
     except Unavailable as why:
         pytest.skip(str(why))
 
