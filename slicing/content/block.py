@@ -222,6 +222,15 @@ def concat(shape: Shape, blocks: Sequence[Block]) -> Block:
     return Block(slices, codes, names, np.concatenate([b.records for b in blocks]), partials, dictionaries)
 
 
+def with_common_names(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks with one common table of keys."""
+    codes, names = _unify_names(blocks)
+    ends = np.cumsum([len(block) for block in blocks])
+    return [
+        replace(block, keys=keys, names=names) for block, keys in zip(blocks, np.split(codes, ends[:-1]), strict=True)
+    ]
+
+
 def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
     names = blocks[0].names
     if all(block.names is names for block in blocks):

@@ -13,9 +13,8 @@ from slicing.assembly.comparing import differing, result_codes
 from slicing.assembly.partitions import InOrder, Partition, key_partitions
 from slicing.assembly.ranges.point_lookups import lookup
 from slicing.assembly.results import Windows
-from slicing.content.block import Block
+from slicing.content.block import Block, with_common_names
 from slicing.content.folding import fold
-from slicing.content.marks import under
 from slicing.content.pairs import Pairs
 from slicing.content.sizes import memory
 from slicing.engines.sliced.family_windows import FamilyWindows
@@ -69,12 +68,11 @@ class Changes:
         In a later range of windows, the previous window has seen the new rows, too. If the first window of all has no
         previous one, every key with records in it has a row.
         """
-        stored, fresh = partition.blocks
-        everything, is_later = fold(progress.shape, partition.blocks), partition.first > progress.first
+        stored, fresh = blocks = with_common_names(partition.blocks)
+        everything, is_later = fold(progress.shape, blocks), partition.first > progress.first
         is_known = is_later or progress.state.retained_from < progress.first
         seen = everything if is_later else stored if is_known else stored.take(slice(0))
         news = fresh if is_known and not is_later else everything
-        seen, news = (under(block, everything.names) for block in (seen, news))
         count = max(1, -(-memory(progress.shape, everything) // STEP_BYTES))
         edges = np.linspace(0, len(everything.names), count + 1).astype(np.int64)
         for low, high in pairwise(edges.tolist()):
@@ -89,12 +87,15 @@ class Changes:
         self, progress: FamilyWindows, rows: Block, seen: Block, keys: Array, windows: Array, first: int
     ) -> Iterator[Windows]:
         """Yield the windows that differ from the one before them; `seen` has the rows of the window before `first`."""
-        shape, whole, some = progress.shape, progress.complete, np.unique(keys)
+        shape, whole, heads = progress.shape, progress.complete, np.diff(keys, prepend=-1) != 0
+        some, is_asked = keys[heads], np.zeros(len(rows.names), dtype=bool)
+        is_asked[some] = True
+        rows, seen = (block.take(np.flatnonzero(is_asked[block.keys])) for block in (rows, seen))
         before = np.full(len(some), emitted_before(progress.family, first, progress.by_end))
         there = whole(lookup(shape, rows, keys, windows), rows)
         now, last = result_codes(progress.compared, [there, whole(lookup(shape, seen, some, before), seen)])
         previous = np.append(-1, now[:-1])
-        previous[np.diff(keys, prepend=-1) != 0] = last
+        previous[heads] = last
         yield from differing(there, now, previous, self.tombstones)
 
     def _remember(self, news: InOrder) -> None:
@@ -130,5 +131,4 @@ def _candidates(progress: FamilyWindows, rows: Block, new: Block, first: int, un
     keys = np.concatenate([new.keys, *[left] * len(leaving)])
     windows = emitted_from(family, np.concatenate([entering, *leaving]), progress.by_end)
     inside = (windows >= first) & (windows < until)
-    pairs = Pairs.over(windows[inside], len(rows.names))
-    return pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))
+    return Pairs.over(windows[inside], len(rows.names)).distinct(keys[inside], windows[inside])
