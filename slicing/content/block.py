@@ -248,26 +248,41 @@ def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
 def order(slices: Array, keys: Array) -> tuple[Array, Array]:
     """Return the rows stably sorted by (slice, key), and where each run of equal (slice, key) starts: `int64` each.
 
-    Slices and keys may be any integers, and may be swapped to sort by (key, slice). Packing (slice, key, row) into one
-    int64 lets numpy sort plain values, several times faster than a stable argsort; sorted runs of them are merged.
+    Slices and keys may be any integers, and may be swapped to sort by (key, slice).
     """
-    count = len(slices)
+    rows, starts, _ = ordered(slices, keys)
+    return rows, starts
+
+
+def ordered(first: Array, then: Array) -> tuple[Array, Array, tuple[Array, Array] | None]:
+    """Return the same as `order`, and both columns in that order unless they were not needed.
+
+    Packing (first, then, row) into one int64 lets numpy sort plain values, several times faster than a stable argsort;
+    sorted runs of them are merged.
+    """
+    count = len(first)
     if count == 0:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    first, least = int(slices.min()), int(keys.min())
-    width, bits = int(keys.max()) + 1 - least, max(1, (count - 1).bit_length())
-    if (int(slices.max()) - first + 1) * width < 1 << (63 - bits):
-        packed = ((slices - first) * width + (keys - least if least else keys)) << bits
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), None
+    lowest, least = int(first.min()), int(then.min())
+    width, bits = int(then.max()) + 1 - least, max(1, (count - 1).bit_length())
+    if (int(first.max()) - lowest + 1) * width < 1 << (63 - bits):
+        packed = ((first - lowest) * width + (then - least if least else then)) << bits
         packed |= np.arange(count)
         if not _is_sorted(packed):
             packed.sort(kind=kind_of_sort(packed))
         rows = packed & ((1 << bits) - 1)
         group = packed >> bits
-        return rows, np.flatnonzero(np.diff(group, prepend=-1))
-    rows = sorted_rows(slices, keys)
-    change = np.ones(count, dtype=bool)
-    change[1:] = (np.diff(slices[rows]) != 0) | (np.diff(keys[rows]) != 0)
-    return rows, np.flatnonzero(change)
+        return rows, np.flatnonzero(np.diff(group, prepend=-1)), None
+    rows = sorted_rows(first, then)
+    columns = first[rows], then[rows]
+    return rows, heads(*columns), columns
+
+
+def heads(first: Array, then: Array) -> Array:
+    """Return where the values of two sorted columns change, 0 included: `int64[n]`."""
+    change = np.ones(len(first), dtype=bool)
+    change[1:] = (first[1:] != first[:-1]) | (then[1:] != then[:-1])
+    return np.flatnonzero(change)
 
 
 def sorted_rows(first: Array, then: Array) -> Array:
@@ -279,8 +294,8 @@ def sorted_rows(first: Array, then: Array) -> Array:
 def argsorted(values: Array) -> Array:
     """Return the row numbers sorted by integers, `int64[n]`; rows of equal values keep their order.
 
-    numpy sorts integers of at most 16 bits by radix. Wider ones are packed with their positions, as in `order`, if both
-    fit into 63 bits.
+    numpy sorts integers of at most 16 bits by radix. Wider ones are packed with their positions, as in `ordered`, if
+    both fit into 63 bits.
     """
     positions = np.arange(len(values))
     if _is_sorted(values):

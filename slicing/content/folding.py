@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.content.block import Block, Shape, concat, order, place
+from slicing.content.block import Block, Shape, concat, order, ordered, place
 from slicing.errors import RowFailure
 
 PIECE_ROWS = 20_000
@@ -82,22 +82,32 @@ def reduced(shape: Shape, block: Block, rows: Array, starts: Array, in_order: bo
     `rows` has all row numbers in some order; run g begins at `starts[g]` of it. With `in_order`, floats
     are combined one by one.
     """
-    alone = len(starts) == len(block)
-    heads = rows if alone else rows[starts]
-    with locating(lambda index: place(shape, block.names, block.keys[rows[index]], block.index[rows[index]])):
+    firsts = rows if len(starts) == len(block) else rows[starts]
+    return _joined(shape, block, rows, starts, block.index[firsts], block.keys[firsts], in_order)
+
+
+def by_key(shape: Shape, block: Block) -> Block:
+    """Return the block folded, sorted by key and slice. Its rows may be in any order."""
+    rows, starts, columns = ordered(block.keys, block.index)
+    if columns is None:
+        return reduced(shape, block, rows, starts)
+    keys, index = columns if len(starts) == len(block) else (column[starts] for column in columns)
+    return _joined(shape, block, rows, starts, index, keys)
+
+
+def _joined(
+    shape: Shape, block: Block, rows: Array, starts: Array, index: Array, keys: Array, in_order: bool = False
+) -> Block:
+    """Return the runs of `reduced`; that from `starts[g]` on has the slice `index[g]` and the key `keys[g]`."""
+    with locating(lambda row: place(shape, block.names, block.keys[rows[row]], block.index[rows[row]])):
         triples = zip(shape.kernels, block.partials, block.dictionaries, strict=True)
         joined = [
             (kernel.in_order if in_order else kernel.joined)([column[rows] for column in columns], dictionary, starts)
             for kernel, columns, dictionary in triples
         ]
-    records = block.records[rows] if alone else np.add.reduceat(block.records[rows], starts)
-    partials, dictionaries = [each for each, _ in joined], [each for _, each in joined]
-    return Block(block.index[heads], block.keys[heads], block.names, records, partials, dictionaries)
-
-
-def by_key(shape: Shape, block: Block) -> Block:
-    """Return the block folded, sorted by key and slice. Its rows may be in any order."""
-    return reduced(shape, block, *order(block.keys, block.index))
+    records = block.records[rows]
+    records = records if len(starts) == len(block) else np.add.reduceat(records, starts)
+    return Block(index, keys, block.names, records, [each for each, _ in joined], [each for _, each in joined])
 
 
 def from_records(
@@ -120,7 +130,7 @@ def from_runs(
 
     `rows` has the record numbers in some order; run g begins at `starts[g]` of it.
     """
-    heads = rows[starts]
+    firsts = rows[starts]
     partials, dictionaries = [], []
     for kernel, arrays in zip(shape.kernels, arguments, strict=True):
         with locating(lambda index, rows=rows: place(shape, names, keys[rows[index]], slices[rows[index]])):  # type: ignore[misc]
@@ -128,7 +138,7 @@ def from_runs(
         partials.append(columns)
         dictionaries.append(dictionary)
     records = np.diff(np.append(starts, len(rows)))
-    return Block(slices[heads], keys[heads], names, records, partials, dictionaries)
+    return Block(slices[firsts], keys[firsts], names, records, partials, dictionaries)
 
 
 def fold_arrays(

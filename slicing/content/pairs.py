@@ -39,11 +39,6 @@ class Pairs:
         packed: Array = keys * self.length + places
         return packed
 
-    def distinct(self, keys: Array, indices: Array) -> tuple[Array, Array]:
-        """Return the distinct pairs in order, as their keys and their indices."""
-        packed = np.sort(self.pack(keys, indices))  # np.unique hashes first, which takes longer if most are distinct
-        return self.unpack(packed[np.diff(packed, prepend=-1) != 0])
-
     def unpack(self, packed: Array) -> tuple[Array, Array]:
         """Return the keys and the indices of packed pairs: `int64[n]` each."""
         keys, places = np.divmod(packed, self.length)

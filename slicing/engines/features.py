@@ -24,7 +24,7 @@ from slicing.assembly.ranges.range_aggregates import before, reach_of
 from slicing.assembly.ranges.run_results import RunResults
 from slicing.assembly.ranges.segment_tree import SegmentTree
 from slicing.assembly.results import Windows, show_window
-from slicing.content.block import Block, Shape, encode_keys, order, show_place
+from slicing.content.block import Block, Shape, argsorted, encode_keys, order, show_place
 from slicing.content.pairs import Pairs
 from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory
 from slicing.windows.lookback import Lookback, moved
@@ -87,8 +87,7 @@ def _by_key(block: Block) -> Block:
     """Return the rows of a folded block sorted by key and time; those of each key are sorted by time."""
     if np.all(block.keys[1:] >= block.keys[:-1]):
         return block
-    rows, _ = order(block.keys, np.zeros(len(block), dtype=np.int64))
-    return block.take(rows)
+    return block.take(argsorted(block.keys))
 
 
 def _by_key_and_knowledge(block: Block, keys: Array, since: Array) -> tuple[Block, Array]:

@@ -23,12 +23,12 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Array
 from slicing.assembly.ranges.merging import by_start
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, argsorted, concat, empty, encode_keys, sorted_rows
+from slicing.content.block import Block, argsorted, concat, empty, encode_keys, heads, sorted_rows
 from slicing.content.folding import reduced
 from slicing.content.records import Records, joined, sorted_by
 from slicing.engines.bucket import known_rows
 from slicing.engines.counting.contents import Content
-from slicing.engines.counting.record_counts import RecordCounts, heads, put_origin, with_origin, without_origin
+from slicing.engines.counting.record_counts import RecordCounts, put_origin, with_origin, without_origin
 from slicing.engines.looking import Look
 from slicing.engines.rows.bucket import RowsBucket
 from slicing.profiling import ASSEMBLE, of_stage

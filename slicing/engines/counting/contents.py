@@ -16,11 +16,10 @@ from slicing.aggregates.records import RecordKernel, kept_records
 from slicing.assembly.choice import EAGER
 from slicing.assembly.ranges.row_runs import assemble_rows
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape, place
+from slicing.content.block import Block, Shape, heads, place
 from slicing.content.folding import fold_arrays, from_runs
 from slicing.content.records import Records, columns_of
 from slicing.content.sizes import at_once, even_runs
-from slicing.engines.counting.record_counts import heads
 from slicing.windows.counting import CountingFamily
 
 FOLDED_RECORDS = 1 << 20

@@ -88,8 +88,3 @@ class RecordCounts:
 def last_rows(rows: Block) -> Array:
     """Return the position of the last row of each key, of rows sorted by key."""
     return np.flatnonzero(np.append(rows.keys[1:] != rows.keys[:-1], len(rows) > 0))
-
-
-def heads(keys: Array, slices: Array) -> Array:
-    """Return the positions at which the key or the slice changes, including 0."""
-    return np.flatnonzero((np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=-1) != 0))

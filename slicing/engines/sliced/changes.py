@@ -87,15 +87,15 @@ class Changes:
         self, progress: FamilyWindows, rows: Block, seen: Block, keys: Array, windows: Array, first: int
     ) -> Iterator[Windows]:
         """Yield the windows that differ from the one before them; `seen` has the rows of the window before `first`."""
-        shape, whole, heads = progress.shape, progress.complete, np.diff(keys, prepend=-1) != 0
-        some, is_asked = keys[heads], np.zeros(len(rows.names), dtype=bool)
+        shape, whole, is_first = progress.shape, progress.complete, np.diff(keys, prepend=-1) != 0
+        some, is_asked = keys[is_first], np.zeros(len(rows.names), dtype=bool)
         is_asked[some] = True
         rows, seen = (block.take(np.flatnonzero(is_asked[block.keys])) for block in (rows, seen))
         before = np.full(len(some), emitted_before(progress.family, first, progress.by_end))
         there = whole(lookup(shape, rows, keys, windows), rows)
         now, last = result_codes(progress.compared, [there, whole(lookup(shape, seen, some, before), seen)])
         previous = np.append(-1, now[:-1])
-        previous[heads] = last
+        previous[is_first] = last
         yield from differing(there, now, previous, self.tombstones)
 
     def _remember(self, news: InOrder) -> None:
@@ -131,4 +131,6 @@ def _candidates(progress: FamilyWindows, rows: Block, new: Block, first: int, un
     keys = np.concatenate([new.keys, *[left] * len(leaving)])
     windows = emitted_from(family, np.concatenate([entering, *leaving]), progress.by_end)
     inside = (windows >= first) & (windows < until)
-    return Pairs.over(windows[inside], len(rows.names)).distinct(keys[inside], windows[inside])
+    pairs = Pairs.over(windows[inside], len(rows.names))
+    packed = np.sort(pairs.pack(keys[inside], windows[inside]))  # np.unique may hash first: most are distinct already
+    return pairs.unpack(packed[np.diff(packed, prepend=-1) != 0])

@@ -89,7 +89,8 @@ class UnknownWindows:
         found = expanded(low, counts)
         keys = np.repeat(rows.keys, counts)
         some = np.flatnonzero(np.isin(found, windows))
-        keys, found = Pairs.over(windows, len(rows.names)).distinct(keys[some], found[some])
+        pairs = Pairs.over(windows, len(rows.names))
+        keys, found = pairs.unpack(np.unique(pairs.pack(keys[some], found[some])))
         return self._unknown(number, found, keys, rows.names)
 
     def _of_newest(self, number: int) -> Iterator[Unknown]:
