@@ -165,12 +165,12 @@ def _carried(*limbs: Array) -> tuple[Array, ...]:
     A limb may be as low as -2^59, as in a running total after slices have left. It may be as high as 2^64 - 2^59, which
     2^32 - 2^27 records reach if nothing was carried: int64 has wrapped around then.
     """
-    carried, carry = [], np.zeros_like(limbs[0])
-    for limb in limbs[:-1]:
-        full = limb + carry
-        carry = ((full + _BELOW).astype(np.uint64) >> np.uint64(32)).astype(np.int64) - (_BELOW >> 32)
+    carried, full = [], np.asarray(limbs[0])
+    for above in limbs[1:]:
+        carry = (np.add(full, _BELOW).view(np.uint64) >> np.uint64(32)).view(np.int64) - (_BELOW >> 32)
         carried.append(full & _LOW)
-    return (*carried, limbs[-1] + carry)
+        full = above + carry
+    return (*carried, full)
 
 
 def _integer_sum(label: str, overflow: str, acc: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Arrays of partials, and cells of Python objects in them: copies, sizes, and kinds of sort."""
+"""Arrays of partials, and cells of Python objects in them: copies and sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,9 +84,3 @@ def text_bytes(items: Sequence[Any]) -> Array:
 def _length(item: Any) -> float:
     length = len(item) if isinstance(item, (str, bytes, bytearray, memoryview)) else 0
     return 4.0 + length * (4 if isinstance(item, str) and not item.isascii() else 1)
-
-
-def kind_of_sort(numbers: Array) -> Literal["stable", "quicksort"]:
-    """Return the kind of sort for integers: runs that are sorted, as in blocks one after another, are merged."""
-    runs = np.count_nonzero(numbers[1:] < numbers[:-1])
-    return "stable" if runs * 64 < len(numbers) else "quicksort"

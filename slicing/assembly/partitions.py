@@ -28,6 +28,7 @@ import pyarrow as pa
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.record_file import RecordFile, temporary
 from slicing.aggregates.records import KeptRecords
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.large_windows import written
 from slicing.content.block import Block, Shape, concat, show_key
 from slicing.content.codec import decode, encode
@@ -84,7 +85,7 @@ class SpillFile:
         """Write rows, sorted by slice, and return their pieces. Rows of one slice and key keep their order."""
         if not len(block):
             return []
-        in_order = block.take(np.argsort(block.index, kind="stable"))
+        in_order = block.take(argsorted(block.index))
         return [self._write(page) for page in parts(self.shape, in_order)]
 
     def _write(self, page: Block) -> Piece:
@@ -238,7 +239,7 @@ class _SpilledByHash:
         # Each level has its own hash, which also differs from the hash that chooses the bucket.
         bits = mixed(hashes(block.names) + np.uint64(self.level + 1))
         ranges = (bits % np.uint64(RANGES)).astype(np.int16)[block.keys]
-        order = np.argsort(ranges, kind="stable")
+        order = argsorted(ranges)
         starts = np.flatnonzero(np.diff(ranges[order], prepend=-1))
         for number, rows in zip(ranges[order[starts]].tolist(), np.split(order, starts)[1:], strict=True):
             found, some = self.ranges.setdefault(number, self._range()), bits[block.keys[rows]]

@@ -22,6 +22,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.ranges.point_lookups import running
 from slicing.assembly.ranges.range_aggregates import before, without_combines
 from slicing.assembly.ranges.row_runs import Lookups, assemble_ranges
@@ -120,7 +121,7 @@ class _Tails:
         """
         shape, whole = self.shape.over(self.own.wholes), self.own.whole
         # Rows without records count as well: windows of other rows contain them.
-        rows = replace(rows, records=np.ones(len(rows), np.int64)).take(np.argsort(rows.index, kind="stable"))
+        rows = replace(rows, records=np.ones(len(rows), np.int64)).take(argsorted(rows.index))
         frames = [as_block(frame) for frame in assemble_cells(shape, trees, rows, first - whole, end - whole)]
         found = by_key(shape, concat(shape, frames))
         return replace(found, index=found.index + whole)
@@ -167,7 +168,7 @@ class _Spells:
 
 def _apart(firsts: Array, ends: Array) -> tuple[Array, Array]:
     """Return the first windows and the ends of ranges of windows, where those that overlap or touch are one."""
-    order = np.argsort(firsts, kind="stable")
+    order = argsorted(firsts)
     firsts, reach = firsts[order], np.maximum.accumulate(ends[order])
     begins = np.flatnonzero(np.append(True, firsts[1:] > reach[:-1]))
     return firsts[begins], reach[np.append(begins[1:], len(firsts)) - 1]

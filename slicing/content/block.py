@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.arrays import Array, Partials, kind_of_sort
+from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel
 from slicing.errors import excerpt
@@ -243,78 +243,6 @@ def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
     ends = np.cumsum([len(blocks[at].names) for at in ordered])
     own = dict(zip(ordered, np.split(codes, ends[:-1]), strict=True))
     return np.concatenate([own[at][block.keys] for at, block in enumerate(blocks)]), names
-
-
-def order(slices: Array, keys: Array) -> tuple[Array, Array]:
-    """Return the rows stably sorted by (slice, key), and where each run of equal (slice, key) starts: `int64` each.
-
-    Slices and keys may be any integers, and may be swapped to sort by (key, slice).
-    """
-    rows, starts, _ = ordered(slices, keys)
-    return rows, starts
-
-
-def ordered(first: Array, then: Array) -> tuple[Array, Array, tuple[Array, Array] | None]:
-    """Return the same as `order`, and both columns in that order unless they were not needed.
-
-    Packing (first, then, row) into one int64 lets numpy sort plain values, several times faster than a stable argsort;
-    sorted runs of them are merged.
-    """
-    count = len(first)
-    if count == 0:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), None
-    lowest, least = int(first.min()), int(then.min())
-    width, bits = int(then.max()) + 1 - least, max(1, (count - 1).bit_length())
-    if (int(first.max()) - lowest + 1) * width < 1 << (63 - bits):
-        packed = ((first - lowest) * width + (then - least if least else then)) << bits
-        packed |= np.arange(count)
-        if not _is_sorted(packed):
-            packed.sort(kind=kind_of_sort(packed))
-        rows = packed & ((1 << bits) - 1)
-        group = packed >> bits
-        return rows, np.flatnonzero(np.diff(group, prepend=-1)), None
-    rows = sorted_rows(first, then)
-    columns = first[rows], then[rows]
-    return rows, heads(*columns), columns
-
-
-def heads(first: Array, then: Array) -> Array:
-    """Return where the values of two sorted columns change, 0 included: `int64[n]`."""
-    change = np.ones(len(first), dtype=bool)
-    change[1:] = (first[1:] != first[:-1]) | (then[1:] != then[:-1])
-    return np.flatnonzero(change)
-
-
-def sorted_rows(first: Array, then: Array) -> Array:
-    """Return the row numbers stably sorted by two columns of integers, `int64[n]`."""
-    rows = argsorted(then)
-    return rows[argsorted(first[rows])]
-
-
-def argsorted(values: Array) -> Array:
-    """Return the row numbers sorted by integers, `int64[n]`; rows of equal values keep their order.
-
-    numpy sorts integers of at most 16 bits by radix. Wider ones are packed with their positions, as in `ordered`, if
-    both fit into 63 bits.
-    """
-    positions = np.arange(len(values))
-    if _is_sorted(values):
-        return positions
-    least, bits = int(values.min()), (len(values) - 1).bit_length()
-    span = int(values.max()) - least
-    if span <= 0xFFFF:
-        return np.argsort((values - least).astype(np.min_scalar_type(span)), kind="stable")
-    if span >= 1 << (63 - bits):
-        return np.argsort(values, kind="stable")
-    packed = np.subtract(values, least, dtype=np.int64) << bits | positions
-    packed.sort(kind=kind_of_sort(packed))
-    rows: Array = packed & ((1 << bits) - 1)
-    return rows
-
-
-def _is_sorted(values: Array) -> bool:
-    """Whether numbers are sorted. The first 1,000 are checked first, as they mostly decide."""
-    return all(bool((part[1:] >= part[:-1]).all()) for part in (values[:1000], values))
 
 
 def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.content.block import Block, Shape, concat, order, ordered, place
+from slicing.aggregates.sorting import order, ordered
+from slicing.content.block import Block, Shape, concat, place
 from slicing.errors import RowFailure
 
 PIECE_ROWS = 20_000

@@ -17,7 +17,8 @@ from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
-from slicing.content.block import Block, Shape, order
+from slicing.aggregates.sorting import argsorted, order
+from slicing.content.block import Block, Shape
 
 NEVER = -1
 """The value of a clock that stands for "no record"."""
@@ -85,7 +86,7 @@ def with_memory(shape: Shape, memory: Kernel = MEMORY) -> Shape:
 
 def memory_rows(places: Array, keys: Array, names: pa.Table, fields: list[Array]) -> Block:
     """Return rows of a memory as a block, sorted by place. A place is the number of a window, or a session start."""
-    rows = np.argsort(places, kind="stable")
+    rows = argsorted(places)
     ones = np.ones(len(rows), dtype=np.int64)
     return Block(places[rows], keys[rows], names, ones, [[field[rows] for field in fields]], [None])
 

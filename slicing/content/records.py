@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
-from slicing.content.block import Block, Shape, empty, encode_keys, order, place
+from slicing.aggregates.sorting import order
+from slicing.content.block import Block, Shape, empty, encode_keys, place
 from slicing.content.folding import fold_arrays, from_records
 from slicing.errors import RowFailure
 

@@ -19,12 +19,13 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
+from slicing.aggregates.sorting import argsorted, order
 from slicing.assembly.ranges.known_runs import KnownRows
 from slicing.assembly.ranges.range_aggregates import before, reach_of
 from slicing.assembly.ranges.run_results import RunResults
 from slicing.assembly.ranges.segment_tree import SegmentTree
 from slicing.assembly.results import Windows, show_window
-from slicing.content.block import Block, Shape, argsorted, encode_keys, order, show_place
+from slicing.content.block import Block, Shape, encode_keys, show_place
 from slicing.content.pairs import Pairs
 from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory
 from slicing.windows.lookback import Lookback, moved

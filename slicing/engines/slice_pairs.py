@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.sorting import argsorted, sorted_rows
 from slicing.assembly.ranges.range_aggregates import before
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, encode_keys
@@ -297,7 +298,7 @@ def _among(rows: Block, names: pa.Table) -> Block:
     """Return the rows whose keys are in `names`, with codes into these, sorted by key and slice."""
     found = under(rows, names)
     found = found.take(np.flatnonzero(found.keys < len(names)))
-    return found.take(np.lexsort((found.index, found.keys)))
+    return found.take(sorted_rows(found.keys, found.index))
 
 
 def _chosen(panes: Callable[[Block], Panes], marks: Block, windows: Array, keys: Array) -> Panes:
@@ -305,7 +306,7 @@ def _chosen(panes: Callable[[Block], Panes], marks: Block, windows: Array, keys:
     some = np.zeros(len(marks.names), dtype=bool)
     some[keys] = True
     marks = marks.take(np.flatnonzero(some[marks.keys]))
-    marks = marks.take(np.argsort(marks.index, kind="stable"))
+    marks = marks.take(argsorted(marks.index))
 
     def of_chosen(frames: Iterator[Windows]) -> Iterator[Windows]:
         for frame in frames:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.sorting import argsorted
 from slicing.content.block import encode_keys
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records, joined
@@ -32,7 +33,7 @@ def values_by(numbers: Sequence[Records], place: Callable[[Records], Array]) -> 
         return np.zeros(0, np.int64), np.zeros(0)
     records = joined(batches)
     places, values = place(records), np.asarray(records.values[0], dtype=np.float64)
-    order = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+    order = argsorted(places)[np.count_nonzero(places < 0) :]
     return places[order], values[order]
 
 
@@ -62,7 +63,7 @@ class ValuesOfPairs:
         place = np.minimum(np.searchsorted(at[by_pair], wanted), len(at) - 1)
         found = at[by_pair][place] == wanted
         pair, values = by_pair[place][found], self._values[first:end][rows[found]]
-        order = np.argsort(pair, kind="stable")
+        order = argsorted(pair)
         return pair[order], values[order]
 
     @cached_property
@@ -75,7 +76,7 @@ class ValuesOfPairs:
             return
         records = self._joined
         codes = encode_keys(pa.concat_tables([names, records.names]))[0][len(names) :]
-        order = np.argsort(codes, kind="stable")
+        order = argsorted(codes)
         self._names, self._codes, self._index = names, codes[order], records.index[order]
         self._values = np.asarray(records.values[0], dtype=np.float64)[order]
 

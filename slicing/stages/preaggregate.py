@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.sorting import argsorted
 from slicing.content.block import Block, Shape, empty, encode_keys, encode_sorted
 from slicing.content.codec import encode
 from slicing.content.folding import fold, from_records
@@ -224,8 +225,7 @@ def key_table(shape: Shape, columns: Iterable[pa.ChunkedArray]) -> pa.Table:
 def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:
     """Yield each label with the positions of its rows, in their order: `int64[n]`."""
     counts = np.bincount(labels)
-    # numpy sorts narrow integers by a radix sort.
-    rows = np.argsort(labels.astype(np.min_scalar_type(len(counts))), kind="stable")
+    rows = argsorted(labels)
     for label, some in enumerate(np.split(rows, np.cumsum(counts)[:-1])):
         if len(some):
             yield label, some

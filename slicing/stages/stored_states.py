@@ -32,7 +32,8 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.records import RecordKernel, kept_records
-from slicing.content.block import Block, Shape, concat, encode_keys, order
+from slicing.aggregates.sorting import order
+from slicing.content.block import Block, Shape, concat, encode_keys
 from slicing.content.memory import newest
 from slicing.engines.bucket import OpenBucket
 from slicing.process.context import Context, Span

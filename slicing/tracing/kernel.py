@@ -22,6 +22,7 @@ from slicing.aggregates.arrow import to_numpy
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.rows import RowsKernel
+from slicing.aggregates.sorting import argsorted
 from slicing.errors import RowFailure
 from slicing.profiling import COMBINE, of_stage
 from slicing.tracing.cells import Cells, Unfit, plain_nans
@@ -366,7 +367,7 @@ class TracedKernel(Kernel):
 
         A few longest groups are left to `rest`. It gets their partials, their other items, and the starts of these.
         """
-        order = np.argsort(-sizes, kind="stable")
+        order = argsorted(-sizes)
         ordered = sizes[order]
         acc = [column[order] for column in acc]
         place = first

@@ -18,7 +18,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
 from slicing.assembly.results import Windows, show_window
 from slicing.content import folding, sizes
-from slicing.content.block import argsorted, concat, empty, encode_keys, encode_sorted, order, sorted_rows
+from slicing.content.block import concat, empty, encode_keys, encode_sorted
 from slicing.content.codec import decode, decode_text, encode, encode_text
 from slicing.content.folding import fold, from_records, regroup
 from slicing.engines.eager.bucket import all_windows
@@ -314,27 +314,6 @@ def test_a_failure_in_columns_names_the_function():
         block_of(shape_of(HOUR, chosen), chosen, [(0, 1, 1), (1, 1, 1)])
 
 
-@pytest.mark.parametrize("spread", [1, 10**6, 1 << 58, 1 << 61])
-def test_rows_are_ordered_also_where_they_do_not_fit_into_64_bits(spread):
-    rng = np.random.default_rng(spread)
-    slices = rng.integers(-3, 4, 200) * spread
-    keys = rng.integers(0, 5, 200)
-    rows, starts = order(slices, keys)
-    places = list(zip(slices.tolist(), keys.tolist(), strict=True))
-    expected = sorted(range(200), key=places.__getitem__)
-    assert rows.tolist() == expected
-    heads = [i for i, row in enumerate(expected) if i == 0 or places[row] != places[expected[i - 1]]]
-    assert starts.tolist() == heads
-
-
-@pytest.mark.parametrize("last", [3000, 5])
-def test_rows_that_come_in_order_stay_and_a_last_one_that_does_not_is_sorted(last):
-    slices, keys = np.append(np.arange(3000) // 2, last), np.zeros(3001, np.int64)
-    rows, starts = order(slices, keys)
-    assert rows.tolist() == sorted(range(3001), key=lambda row: (slices[row], row))
-    assert slices[rows][starts].tolist() == sorted({*slices.tolist()})
-
-
 def test_parts_are_pages_of_the_whole(monkeypatch):
     block = block_of(SHAPE, ALL, random_records(2))
     assert [len(part) for part in sizes.parts(SHAPE, block)] == [len(block)]
@@ -616,27 +595,3 @@ def test_no_memory_is_nobodys_fault(name, columns):
     with pytest.raises(MemoryError, match="no room"):
         results(shape, assemble(shape, ["recompute"], block_of(shape, [case], [(0, 7, 2), (0, 8, 2), (1000, 8, 3)])))
     assert len(calls) == 1
-
-
-@pytest.mark.parametrize("least", [0, -7, -(1 << 62)])
-@pytest.mark.parametrize("most", [0, 255, 256, 65_535, 65_536, 1 << 20, 1 << 33, 1 << 62])
-def test_rows_are_sorted_by_integers_of_any_width_and_keep_their_order(least, most):
-    values = np.random.default_rng(most).integers(least, least + most, 2_000, endpoint=True)
-    for each in (np.append(values, [least + most, least, least + most]), np.sort(values), values[:1], values[:0]):
-        assert argsorted(each).tolist() == sorted(range(len(each)), key=each.__getitem__)
-
-
-@pytest.mark.parametrize("disorder", [0, 2, 10**5, 10**9, 10**13])
-@pytest.mark.parametrize("apart", [1, 10**9])
-def test_rows_are_sorted_by_two_columns_however_far_they_are_from_that_order(disorder, apart):
-    """Rows that are equal keep their order, whether sorted runs are merged or not."""
-    random = np.random.default_rng(disorder)
-    for count, groups, span in ((0, 1, 1), (1, 1, 1), (2_000, 40, 10**9), (2_000, 40, 30), (3_000, 300, 10**14)):
-        first = random.integers(0, groups, count) * apart
-        then = np.sort(random.integers(0, span, count)) + random.integers(0, disorder, count, endpoint=True)
-        assert sorted_rows(first, then).tolist() == np.lexsort((then, first)).tolist()
-
-
-def test_narrow_integers_are_sorted_as_others():
-    for values in (np.array([2_000_000_000, -1, 2_000_000_000, 5], np.int32), np.array([127, -128, 127, 5], np.int8)):
-        assert argsorted(values).tolist() == [1, 3, 0, 2]

@@ -6,10 +6,10 @@ from oracle import assert_right, block_of, brute_force, cases, hopping, results,
 from scenarios.kinds.even import Even
 from scenarios.scenario import Scenario
 
+from slicing.aggregates.sorting import order
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.assembly.ranges.point_lookups import lookup
-from slicing.content.block import order
 from slicing.content.codec import decode, encode
 from slicing.content.folding import fold
 from slicing.content.pairs import Pairs

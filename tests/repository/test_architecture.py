@@ -192,6 +192,7 @@ COMBINATORS_MAY_IMPORT = {
     "slicing.content.folding",
     "slicing.column_names",
     "slicing.aggregates.ordered_bytes",
+    "slicing.aggregates.sorting",
     "slicing.content.hashing",
     "slicing.errors",
     "slicing.hints",

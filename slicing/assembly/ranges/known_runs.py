@@ -20,6 +20,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.ranges.range_aggregates import before, reach_of
 
 Place = Callable[[int], str]
@@ -105,7 +106,7 @@ class _Level:
         half, seats = 1 << self.number, np.arange(len(self.ranks))
         self.number += 1
         self._starts = starts = self.firsts + ((seats - self.firsts) >> self.number << self.number)
-        order = np.argsort(self._pack(starts, self.ranks), kind="stable")
+        order = argsorted(self._pack(starts, self.ranks))
         of_right = before((order >= starts + half).astype(np.int64))
         right = of_right[1:] - of_right[starts]
         left = seats + 1 - starts - right

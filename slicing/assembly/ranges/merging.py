@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.content.block import Block, Shape, argsorted, encode_keys, sorted_rows
+from slicing.aggregates.sorting import argsorted, sorted_rows
+from slicing.content.block import Block, Shape, encode_keys
 from slicing.content.folding import reduced
 from slicing.content.intervals import ends_of
 from slicing.content.pairs import Pairs
@@ -33,11 +34,11 @@ def chains(keys: Array, starts: Array, ends: Array, longest: int | None = None) 
     rows = sorted_rows(keys, starts)
     if not len(rows):
         return rows, rows
-    keys, starts = keys[rows], starts[rows]
+    keys, starts, ends = keys[rows], starts[rows], ends[rows]
     begins = np.ones(len(rows), dtype=bool)
-    begins[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > reached(keys, ends[rows])[:-1])
+    begins[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > reached(keys, ends)[:-1])
     heads = np.flatnonzero(begins)
-    return rows, heads if longest is None else _cut(starts, ends[rows], heads, longest)
+    return rows, heads if longest is None else _cut(starts, ends, heads, longest)
 
 
 def _cut(starts: Array, ends: Array, heads: Array, longest: int) -> Array:
@@ -62,7 +63,12 @@ def _heads(starts: list[int], ends: list[int], longest: int) -> Iterator[int]:
 
 
 def reached(keys: Array, ends: Array) -> Array:
-    """Return the greatest end of the rows of each key up to each row, `int64[n]`; rows are sorted by key."""
+    """Return the greatest end of the rows of each key up to each row, `int64[n]`; rows are sorted by key.
+
+    These are `ends` themselves if they ascend, as with one gap for all records.
+    """
+    if np.all((ends[1:] >= ends[:-1]) | (keys[1:] != keys[:-1])):
+        return ends
     pairs = Pairs.over(ends, int(keys.max(initial=0)) + 1)
     return pairs.unpack(np.maximum.accumulate(pairs.pack(keys, ends)))[1]
 

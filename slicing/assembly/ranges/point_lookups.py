@@ -16,6 +16,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.ranges.range_aggregates import before, without_combines
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, show_place
@@ -122,7 +123,7 @@ def running(
     position = np.arange(count) - starts[segment]
     if backwards:
         position = np.append(starts[1:], count)[segment] - 1 - np.arange(count)
-    rows = np.argsort(position, kind="stable")
+    rows = argsorted(position)
     for low, high in pairwise(np.cumsum(np.bincount(position)).tolist()):
         here = rows[low:high]
         neighbour = [column[here + 1 if backwards else here - 1] for column in out]

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slicing.aggregates.arrays import Array, is_varying
+from slicing.aggregates.sorting import order
 from slicing.assembly.ranges.range_aggregates import before, range_aggregates
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape, concat, order, show_place
+from slicing.content.block import Block, Shape, concat, show_place
 from slicing.content.folding import by_key
 from slicing.content.pairs import Pairs
 from slicing.content.sizes import ASSEMBLY_BYTES, at_once, even_runs, memory

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.choice import FEW_SLICES, is_additive, outer_group_length
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, show_place
@@ -324,8 +325,7 @@ def _by_place(cells: Cells, of: Array, stretch: Array) -> dict[int, Array]:
     """
     place = of - cells.offsets[stretch] + (cells.origins[stretch] - cells.family.shift) % cells.family.per_advance
     counts = np.bincount(place)
-    # numpy sorts narrow integers by radix.
-    rows = np.argsort(place.astype(np.min_scalar_type(len(counts))), kind="stable")
+    rows = argsorted(place)
     filled = np.flatnonzero(counts)
     return dict(zip(filled.tolist(), np.split(rows, np.cumsum(counts[filled])[:-1]), strict=len(filled) > 0))
 

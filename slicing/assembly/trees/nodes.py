@@ -18,6 +18,7 @@ from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.columns import ColumnsKernel
 from slicing.aggregates.kernel import locating
 from slicing.aggregates.ranks import union
+from slicing.aggregates.sorting import argsorted
 from slicing.content.block import Block, Shape, encode_keys, show_key
 from slicing.content.sizes import at_once, even_runs
 
@@ -200,7 +201,7 @@ class Rows:
         """
         assert not isinstance(self.codes, slice)
         groups, positions = np.divmod(self.index, length)
-        order, codes = np.argsort(positions, kind="stable"), (groups - first) * keys + self.codes
+        order, codes = argsorted(positions), (groups - first) * keys + self.codes
         partials = {i: [column[order] for column in columns] for i, columns in self.partials.items()}
         return Rows(positions[order], codes[order], self.records[order], partials, self.dictionaries)
 

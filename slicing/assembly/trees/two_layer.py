@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.choice import is_additive
 from slicing.assembly.trees.cache import TOTAL, Cache, node_of
 from slicing.assembly.trees.nodes import Live, Node, Rows, concatenated
@@ -137,7 +138,7 @@ class _Moves:
 
     def in_rounds(self) -> Iterator[Array]:
         """Yield the first moves of all keys, the second ones, and so on."""
-        by_turn = np.argsort(self.turn, kind="stable")
+        by_turn = argsorted(self.turn)
         yield from np.split(by_turn, np.cumsum(np.bincount(self.turn))[:-1])
 
 

@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.sorting import argsorted, heads, sorted_rows
 from slicing.assembly.ranges.merging import by_start
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, argsorted, concat, empty, encode_keys, heads, sorted_rows
+from slicing.content.block import Block, concat, empty, encode_keys
 from slicing.content.folding import reduced
 from slicing.content.records import Records, joined, sorted_by
 from slicing.engines.bucket import known_rows

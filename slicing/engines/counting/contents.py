@@ -13,10 +13,11 @@ from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import locating
 from slicing.aggregates.records import RecordKernel, kept_records
+from slicing.aggregates.sorting import heads
 from slicing.assembly.choice import EAGER
 from slicing.assembly.ranges.row_runs import assemble_rows
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape, heads, place
+from slicing.content.block import Block, Shape, place
 from slicing.content.folding import fold_arrays, from_runs
 from slicing.content.records import Records, columns_of
 from slicing.content.sizes import at_once, even_runs

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.marks import all_of, of_keys
@@ -98,7 +99,7 @@ class WindowPages:
 
         A window without a row in its page has no records and the partial `init()`.
         """
-        rows = np.argsort(frame.windows, kind="stable")
+        rows = argsorted(frame.windows)
         blocks, places = [], []
         for some in np.split(rows, np.flatnonzero(np.diff(frame.windows[rows])) + 1):
             if not len(some):

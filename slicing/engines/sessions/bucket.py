@@ -17,9 +17,10 @@ from functools import cached_property, partial
 import numpy as np
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.sorting import argsorted, sorted_rows
 from slicing.assembly.ranges.merging import by_start, holding, located, merged, numbered
 from slicing.assembly.results import FRAME_ROWS, Windows
-from slicing.content.block import Block, Shape, concat, empty, encode_keys, sorted_rows
+from slicing.content.block import Block, Shape, concat, empty, encode_keys
 from slicing.content.folding import reduced, regroup
 from slicing.content.intervals import (
     Ending,
@@ -440,7 +441,7 @@ class SessionBucket(RowsBucket):
         place = np.full(len(sessions), -1)
         place[holding(rows, sessions)] = np.arange(len(rows))
         at = place[holding(parts, sessions)]
-        order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
+        order = argsorted(at)[np.count_nonzero(at < 0) :]
         found = reduced(self.shape, parts, order, np.flatnonzero(np.diff(at[order], prepend=-1)))
         rows = rows.take(np.unique(at[order]))
         partials = [*found.partials[:-1], rows.partials[-1]]

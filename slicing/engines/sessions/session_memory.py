@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.ranges.merging import located
 from slicing.content.block import Block
 from slicing.content.intervals import put_ends
@@ -46,7 +47,7 @@ class SessionMemory(PairMemory):
         """Return the state of all open sessions, merged from their rows."""
         fields, inside = self.remembered.of_none(len(self.sessions)), np.flatnonzero(self._session >= 0)
         if len(inside):
-            parts = inside[np.argsort(self._session[inside], kind="stable")]
+            parts = inside[argsorted(self._session[inside])]
             starts = np.flatnonzero(np.diff(self._session[parts], prepend=-1))
             stored = [field[parts] for field in self.rows.partials[0]]
             # The trigger has no rule for merging if no two windows merge.

@@ -20,13 +20,14 @@ from dataclasses import replace
 import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
+from slicing.aggregates.sorting import argsorted
 from slicing.assembly.choice import is_additive
 from slicing.assembly.ranges.point_lookups import running
 from slicing.assembly.results import Windows
 from slicing.assembly.tails import Combined
 from slicing.assembly.trees.cache import TOTAL, node_of
 from slicing.assembly.trees.nodes import Live, Node, Rows
-from slicing.content.block import Block, argsorted, show_key
+from slicing.content.block import Block, show_key
 from slicing.content.folding import fold
 from slicing.engines.sliced.closing import CloseRange, Frame, at_once
 from slicing.state.format.list_names import RUNNING

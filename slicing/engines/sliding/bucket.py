@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.sorting import order
 from slicing.assembly.ranges.range_aggregates import before
 from slicing.assembly.ranges.window_references import (
     WindowReferences,
@@ -34,7 +35,7 @@ from slicing.assembly.ranges.window_references import (
     window_references,
 )
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape, concat, empty, encode_keys, order
+from slicing.content.block import Block, Shape, concat, empty, encode_keys
 from slicing.content.folding import by_key, fold, reduced
 from slicing.content.marks import of_keys, under, without_partials
 from slicing.content.pairs import Pairs
