@@ -276,10 +276,10 @@ def _order(cells: Array, count: int, numbers: tuple[Array, ...]) -> Array:
         together = cells * span + (first - least)
         if rest:
             return np.lexsort((*rest[::-1], together))
+        # `argsorted` is stable, which takes longer for numbers that do not fit into an int64 with their row.
         return argsorted(together) if span * count * len(first) < 1 << 61 else np.argsort(together)
     order = np.lexsort(numbers[::-1]) if rest else np.argsort(first)
-    # numpy sorts narrow integers by radix.
-    return order[np.argsort(cells[order].astype(np.min_scalar_type(count)), kind="stable")]
+    return order[argsorted(cells[order])]
 
 
 def lists(columns: list[Any], starts: Array) -> Array:

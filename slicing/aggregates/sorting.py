@@ -1,4 +1,4 @@
-"""Sort rows by integers, stably: by radix where values are few or narrow, as whole numbers where they are not.
+"""Sort rows by integers, stably: by radix where they are narrow, as whole numbers where they are not.
 
 numpy sorts integers of 16 bits by radix, and others by comparison. Where its vectorised sort is fast, that takes as
 long as two passes of 16 bits; on processors without it, and on AMD's Zen 4, two to four times as long.

@@ -16,8 +16,8 @@ def test_rows_are_ordered_also_where_they_do_not_fit_into_64_bits(spread):
     places = list(zip(slices.tolist(), keys.tolist(), strict=True))
     expected = sorted(range(200), key=places.__getitem__)
     assert rows.tolist() == expected
-    heads = [i for i, row in enumerate(expected) if i == 0 or places[row] != places[expected[i - 1]]]
-    assert starts.tolist() == heads
+    begins = [i for i, row in enumerate(expected) if i == 0 or places[row] != places[expected[i - 1]]]
+    assert starts.tolist() == begins
 
 
 @pytest.mark.parametrize("last", [3000, 5])
